@@ -4,9 +4,10 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
 #include "compiler/compile_for_test.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
@@ -19,17 +20,17 @@ struct Limits {
   int prefetch = 0;
 };
 
-proto::Plan CompileCase(const GptConfig& model, const std::string& mesh, int batch,
+proto::Plan CompileCase(const proto::Model& model, const std::string& mesh, int batch,
                         int micro_batches, const std::string& schedule, proto::DeviceKind device,
                         int chunks = 0, int prefetch = 0) {
   CompileOptions options = OptionsFor(mesh, batch, micro_batches, schedule);
   options.prefetch = prefetch;
   options.device_kind = device;
   options.train.set_chunks(chunks);
-  return Compile(BuildGpt(model), "gpt", options).value();
+  return Compile(BuildModel(model), "gpt", options).value();
 }
 
-void CheckLimitsOn(proto::DeviceKind device, const GptConfig& model, const std::string& mesh,
+void CheckLimitsOn(proto::DeviceKind device, const proto::Model& model, const std::string& mesh,
                    int batch, int micro_batches, const std::string& schedule, Limits limits) {
   const proto::Plan plan =
       CompileCase(model, mesh, batch, micro_batches, schedule, device, 0, limits.prefetch);
@@ -42,14 +43,14 @@ void CheckLimitsOn(proto::DeviceKind device, const GptConfig& model, const std::
     total = std::max(total, arena / bound);
     rest = std::max(rest, (arena - kept) / (bound - kept));
   }
-  INFO(proto::DeviceKind_Name(device) << ", " << model.layers << " layers, mesh " << mesh << ", "
+  INFO(proto::DeviceKind_Name(device) << ", " << model.layers() << " layers, mesh " << mesh << ", "
                                       << micro_batches << " micro-batches, " << schedule << ": "
                                       << total << " of all bytes, " << rest << " of the rest");
   CHECK(total <= limits.total);
   CHECK(rest <= limits.rest);
 }
 
-void CheckLimits(const GptConfig& model, const std::string& mesh, int batch, int micro_batches,
+void CheckLimits(const proto::Model& model, const std::string& mesh, int batch, int micro_batches,
                  const std::string& schedule = "1f1b") {
   for (const proto::DeviceKind device : {proto::CPU, proto::CUDA}) {
     CheckLimitsOn(device, model, mesh, batch, micro_batches, schedule, {});
@@ -59,7 +60,7 @@ void CheckLimits(const GptConfig& model, const std::string& mesh, int batch, int
 }  // namespace
 
 TEST_CASE("arenas of GPT-2 124M are close to their lower bound on 1, 2, 4 and 8 devices") {
-  const GptConfig model = *GptPreset("gpt2-124m");
+  const proto::Model model = MakeModel("family: 'gpt' preset: 'gpt2-124m'");
   CheckLimits(model, "", 4, 1);
   CheckLimits(model, "", 16, 4);
   for (const char* mesh : {"data=2", "tensor=2", "pipe=2", "pipe=2,data=2"}) {
@@ -77,7 +78,8 @@ TEST_CASE("arenas of GPT-2 124M are close to their lower bound on 1, 2, 4 and 8 
 // Uses of a task that follows itself are a cycle: at fixed addresses it can take more buffers than
 // are held (docs/prefetch.md).
 TEST_CASE("with weights that are gathered ahead, arenas are a little further from their bound") {
-  const GptConfig small = *GptPreset("gpt2-124m"), large = *GptPreset("gpt2-350m");
+  const proto::Model small = MakeModel("family: 'gpt' preset: 'gpt2-124m'"),
+                     large = MakeModel("family: 'gpt' preset: 'gpt2-350m'");
   for (const int prefetch : {1, 2}) {
     const Limits limits{.total = 1.07, .rest = 1.1, .prefetch = prefetch};
     CheckLimitsOn(proto::CUDA, small, "pipe=4,tensor=2", 32, 8, "1f1b", limits);
@@ -88,8 +90,8 @@ TEST_CASE("with weights that are gathered ahead, arenas are a little further fro
 
 TEST_CASE("arenas are close to their lower bound with one micro-batch, most of it gradients") {
   for (const int64_t sequence : {256, 1024}) {
-    GptConfig model = *GptPreset("gpt2-124m");
-    model.sequence = sequence;
+    proto::Model model = MakeModel("family: 'gpt' preset: 'gpt2-124m'");
+    model.set_sequence(sequence);
     for (const char* mesh : {"data=2", "tensor=2", "data=4", "data=2,tensor=2"}) {
       CheckLimits(model, mesh, 4, 1);
     }
@@ -99,7 +101,8 @@ TEST_CASE("arenas are close to their lower bound with one micro-batch, most of i
 }
 
 TEST_CASE("arenas are close to their lower bound with no more micro-batches than stages") {
-  const GptConfig small = *GptPreset("gpt2-124m"), large = *GptPreset("gpt2-350m");
+  const proto::Model small = MakeModel("family: 'gpt' preset: 'gpt2-124m'"),
+                     large = MakeModel("family: 'gpt' preset: 'gpt2-350m'");
   CheckLimits(small, "pipe=2", 2, 2);
   CheckLimits(small, "pipe=2,data=2", 4, 2);
   CheckLimits(small, "pipe=4", 8, 2);
@@ -109,7 +112,7 @@ TEST_CASE("arenas are close to their lower bound with no more micro-batches than
 }
 
 TEST_CASE("of interleaved chunks the stage that takes most is close to its lower bound") {
-  const GptConfig model = *GptPreset("gpt2-350m");
+  const proto::Model model = MakeModel("family: 'gpt' preset: 'gpt2-350m'");
   struct Case {
     const char* mesh;
     int chunks;
@@ -133,13 +136,14 @@ TEST_CASE("of interleaved chunks the stage that takes most is close to its lower
 }
 
 TEST_CASE("arenas of GPipe are close to their lower bound, of many micro-batches, too") {
-  const GptConfig model = *GptPreset("gpt2-124m");
+  const proto::Model model = MakeModel("family: 'gpt' preset: 'gpt2-124m'");
   CheckLimits(model, "pipe=4", 8, 8, "gpipe");
   CheckLimits(model, "pipe=4", 64, 64, "gpipe");
 }
 
 TEST_CASE("arenas of zero bubble are close to their lower bound, stages of several layers") {
-  const GptConfig small = *GptPreset("gpt2-124m"), large = *GptPreset("gpt2-350m");
+  const proto::Model small = MakeModel("family: 'gpt' preset: 'gpt2-124m'"),
+                     large = MakeModel("family: 'gpt' preset: 'gpt2-350m'");
   CheckLimits(small, "pipe=2", 16, 4, "zero_bubble");
   CheckLimits(small, "pipe=2,data=2", 16, 4, "zero_bubble");
   for (const char* mesh : {"pipe=4", "pipe=4,tensor=2"}) {
@@ -149,7 +153,7 @@ TEST_CASE("arenas of zero bubble are close to their lower bound, stages of sever
 
 TEST_CASE("arenas of larger GPT-2 are close to their lower bound") {
   for (const char* preset : {"gpt2-350m", "gpt2-774m"}) {
-    const GptConfig model = *GptPreset(preset);
+    const proto::Model model = MakeModel(absl::StrCat("family: 'gpt' preset: '", preset, "'"));
     CheckLimits(model, "pipe=4", 32, 8);
     CheckLimits(model, "pipe=4,tensor=2", 32, 8);
     CheckLimits(model, "pipe=8", 64, 16);

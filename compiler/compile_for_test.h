@@ -4,19 +4,22 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/tensor/mesh.h"
 
 namespace oneflow {
 
 inline constexpr int kTrain = 1;  // index of the program "train" in a plan that trains
 
-inline GptConfig SmallGpt(int64_t layers = 2) {
-  return {.layers = layers, .heads = 4, .hidden = 32, .sequence = 16, .vocab = 64};
+inline proto::Model SmallGpt(int64_t layers = 2) {
+  return MakeModel(absl::StrCat("family: 'gpt' layers: ", layers,
+                                " heads: 4 hidden: 32 sequence: 16 vocab: 64"));
 }
-inline GptConfig TinyGpt(int64_t layers) {
-  return {.layers = layers, .heads = 2, .hidden = 16, .sequence = 8, .vocab = 32};
+inline proto::Model TinyGpt(int64_t layers) {
+  return MakeModel(
+      absl::StrCat("family: 'gpt' layers: ", layers, " heads: 2 hidden: 16 sequence: 8 vocab: 32"));
 }
 
 inline CompileOptions OptionsFor(const std::string& mesh, int64_t batch = 16,

@@ -13,7 +13,7 @@
 #include "compiler/compile_for_test.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/graph/graph_proto.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/fingerprint.h"
@@ -24,9 +24,9 @@ namespace oneflow {
 namespace {
 
 proto::Graph SmallGraph(int64_t layers = 2, int64_t heads = 4) {
-  GptConfig config = SmallGpt(layers);
-  config.heads = heads;
-  return BuildGpt(config);
+  proto::Model config = SmallGpt(layers);
+  config.set_heads(heads);
+  return BuildModel(config);
 }
 
 const proto::Program& Program(const proto::Plan& plan, const std::string& name) {
@@ -69,10 +69,10 @@ TEST_CASE("a GPT compiles on all products of data, tensor and pipe") {
 }
 
 TEST_CASE("only train drops out") {
-  GptConfig config = SmallGpt();
-  config.dropout = 0.1;
+  proto::Model config = SmallGpt();
+  config.set_dropout(0.1);
   const auto plan =
-      Compile(BuildGpt(config), "gpt", OptionsFor("pipe=2,data=2,tensor=2", 8, 4)).value();
+      Compile(BuildModel(config), "gpt", OptionsFor("pipe=2,data=2,tensor=2", 8, 4)).value();
   for (const proto::Program& program : plan.program()) {
     int forward = 0, backward = 0;
     for (const proto::Actor& actor : program.actor()) {
@@ -182,8 +182,9 @@ TEST_CASE("where the cluster is known zero bubble fills memory as its stages' ti
   options.fill_memory = true;
   proto::Device* device = options.cluster.mutable_device();
   device->set_memory_bytes(int64_t{1} << 40);
-  GptConfig config{.layers = 4, .heads = 4, .hidden = 32, .sequence = 256, .vocab = 64};
-  const proto::Graph graph = BuildGpt(config);  // whose attention makes F and B longer than W
+  proto::Model config =
+      MakeModel("family: 'gpt' layers: 4 heads: 4 hidden: 32 sequence: 256 vocab: 64");
+  const proto::Graph graph = BuildModel(config);  // whose attention makes F and B longer than W
   const auto equal = Compile(graph, "gpt", options).value();
   CHECK(equal.recipe().extra_in_flight() == 3);
   device->set_peak_flops(1e9);
@@ -375,11 +376,12 @@ TEST_CASE("axes are ordered for the topology: those that exchange most are insid
 }
 
 TEST_CASE("the order of axes does not depend on the order in which they are written") {
-  GptConfig config;  // large enough to be boxed otherwise where an axis crosses slow links
-  config.layers = 2;
-  config.sequence = 256;
-  config.vocab = 4096;
-  const proto::Graph graph = BuildGpt(config);
+  proto::Model config = MakeModel(
+      "family: 'gpt'");  // large enough to be boxed otherwise where an axis crosses slow links
+  config.set_layers(2);
+  config.set_sequence(256);
+  config.set_vocab(4096);
+  const proto::Graph graph = BuildModel(config);
   for (const char* mesh : {"tensor=4,data=2", "data=2,tensor=4", "tensor=4,data=2,pipe=2"}) {
     CompileOptions options = OptionsFor(mesh, 16, 2);
     options.cluster = Nodes();

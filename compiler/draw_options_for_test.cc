@@ -7,8 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "oneflow_core/model/gpt.h"
-#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/model/sharding.h"
 #include "oneflow_core/tensor/mesh.h"
 
@@ -96,45 +95,36 @@ void OptionDraws::DrawModel(DrawnCompile* drawn) {
   AddFlag("sequence", sequence, text), AddFlag("vocab", vocab, text);
   AddFlag("tied", tied ? "true" : "false", text);
   if (!llama) {
-    GptConfig config{.layers = drawn->layers,
-                     .heads = 4,
-                     .hidden = hidden,
-                     .sequence = sequence,
-                     .vocab = vocab,
-                     .tied = tied};
-    config.bias = One<int>({0, 1}) == 1;
-    config.dropout = One<double>({0, 0.1});
+    proto::Model config = MakeModel(absl::StrCat("family: 'gpt' heads: 4 layers: ", drawn->layers,
+                                                 " hidden: ", hidden, " sequence: ", sequence,
+                                                 " vocab: ", vocab, " tied: ", tied));
+    config.set_bias(One<int>({0, 1}) == 1);
+    config.set_dropout(One<double>({0, 0.1}));
     // Unfused attention needs all positions.
-    config.fused_attention = context || One<int>({0, 1, 1}) == 1;
-    AddFlag("bias", config.bias ? "true" : "false", text);
-    AddFlag("dropout", config.dropout, text);
-    AddFlag("attention", config.fused_attention ? "fused" : "unfused", text);
-    drawn->graph = BuildGpt(config);
+    config.set_attention(context || One<int>({0, 1, 1}) == 1 ? "fused" : "unfused");
+    AddFlag("bias", config.bias() ? "true" : "false", text);
+    AddFlag("dropout", config.dropout(), text);
+    AddFlag("attention", config.attention(), text);
+    drawn->graph = BuildModel(config);
     return;
   }
-  LlamaConfig config{.layers = drawn->layers,
-                     .hidden = hidden,
-                     .inner = 2 * hidden,
-                     .heads = 4,
-                     .groups = 4,
-                     .head_dim = hidden / 4,
-                     .sequence = sequence,
-                     .vocab = vocab,
-                     .tied = tied};
-  AddFlag("inner", config.inner, text), AddFlag("head_dim", config.head_dim, text);
+  proto::Model config = MakeModel(absl::StrCat(
+      "family: 'llama' heads: 4 layers: ", drawn->layers, " hidden: ", hidden,
+      " inner: ", 2 * hidden, " sequence: ", sequence, " vocab: ", vocab, " tied: ", tied));
+  AddFlag("inner", config.inner(), text), AddFlag("head_dim", config.head_dim(), text);
   if (drawn->mixture) {
-    config.experts = 4;
-    config.shared = One<int64_t>({0, 32});
-    config.bias_rate = One<double>({0, 0.001});
-    AddFlag("experts", config.experts, text);
-    AddFlag("shared", config.shared, text);
-    AddFlag("bias_rate", config.bias_rate, text);
+    config.set_experts(4);
+    config.set_shared_inner(One<int64_t>({0, 32}));
+    config.set_bias_rate(One<double>({0, 0.001}));
+    AddFlag("experts", config.experts(), text);
+    AddFlag("shared_inner", config.shared_inner(), text);
+    AddFlag("bias_rate", config.bias_rate(), text);
     if (context) {  // Two devices have two pieces each.
-      config.run = sequence / 4;
-      AddFlag("run", config.run, text);
+      config.set_routed_positions(sequence / 4);
+      AddFlag("routed_positions", config.routed_positions(), text);
     }
   }
-  drawn->graph = BuildLlama(config);
+  drawn->graph = BuildModel(config);
 }
 
 void OptionDraws::DrawSizes(DrawnCompile* drawn) {

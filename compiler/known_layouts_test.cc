@@ -6,7 +6,7 @@
 #include "compiler/compile.h"
 #include "compiler/compile_for_test.h"
 #include "compiler/sbp/known_layouts.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 
 namespace oneflow {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 TEST_CASE("known layouts: other schedules and recompute search no layouts again") {
   CompileOptions options = OptionsFor("pipe=2,data=2,tensor=2", 8);
   options.known_layouts = std::make_shared<KnownLayouts>();
-  REQUIRE(Compile(BuildGpt(SmallGpt()), "gpt", options).ok());
+  REQUIRE(Compile(BuildModel(SmallGpt()), "gpt", options).ok());
   const int64_t searches = options.known_layouts->misses();
   CHECK(searches > 0);
   std::vector<CompileOptions> others(4, options);
@@ -24,11 +24,11 @@ TEST_CASE("known layouts: other schedules and recompute search no layouts again"
   others[3].shard.states = {"data"};  // another graph
   for (CompileOptions& other : others) {
     const int64_t hits = options.known_layouts->hits();
-    const auto with = Compile(BuildGpt(SmallGpt()), "gpt", other).value();
+    const auto with = Compile(BuildModel(SmallGpt()), "gpt", other).value();
     if (other.shard.states.empty()) CHECK(options.known_layouts->hits() > hits);
     if (other.shard.states.empty()) CHECK(options.known_layouts->misses() == searches);
     other.known_layouts = nullptr;
-    CHECK(Compile(BuildGpt(SmallGpt()), "gpt", other)->fingerprint() == with.fingerprint());
+    CHECK(Compile(BuildModel(SmallGpt()), "gpt", other)->fingerprint() == with.fingerprint());
   }
 }
 

@@ -7,7 +7,7 @@
 #include "compiler/compile_for_test.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "oneflow_core/base/strings.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 
 namespace oneflow {
 namespace {
@@ -54,10 +54,10 @@ TEST_CASE("what is stated holds on any cluster, pipe degree and schedule") {
   for (const std::string mesh : {"tensor=2", "data=2,tensor=2"}) {
     INFO(mesh);
     const CompileOptions options = StateOptions(mesh), slow = OnSlowLinks(options);
-    const proto::Graph stated = StateLayouts(BuildGpt(SmallGpt(3)), options);
+    const proto::Graph stated = StateLayouts(BuildModel(SmallGpt(3)), options);
     CHECK(stated.layout_size() > 0);
     CHECK(MessageDifferencer::Equals(StateLayouts(stated, options), stated));
-    CHECK(!MessageDifferencer::Equals(StateLayouts(BuildGpt(SmallGpt(3)), slow), stated));
+    CHECK(!MessageDifferencer::Equals(StateLayouts(BuildModel(SmallGpt(3)), slow), stated));
     CHECK(MessageDifferencer::Equals(StateLayouts(stated, slow), stated));
     CompileOptions pipe = OnSlowLinks(StateOptions("pipe=2," + mesh));
     pipe.train.set_schedule("zero_bubble");
@@ -68,26 +68,26 @@ TEST_CASE("what is stated holds on any cluster, pipe degree and schedule") {
 
 TEST_CASE("a plan that does not fit names the layouts that do, which are then stated") {
   const CompileOptions options = StateOptions("tensor=2");
-  const proto::Plan usual = Compile(BuildGpt(SmallGpt(3)), "gpt", options).value();
+  const proto::Plan usual = Compile(BuildModel(SmallGpt(3)), "gpt", options).value();
   CompileOptions slow = OnSlowLinks(options);
   const auto needed = [&](const proto::Graph& graph) {
     return Compile(graph, "gpt", slow)->memory(0).arena_bytes();
   };
   const int64_t least = needed(usual.graph());
-  REQUIRE(needed(BuildGpt(SmallGpt(3))) > least);
+  REQUIRE(needed(BuildModel(SmallGpt(3))) > least);
   slow.cluster.mutable_device()->set_memory_bytes(least);
-  CHECK_THAT(Refusal(BuildGpt(SmallGpt(3)), slow),
+  CHECK_THAT(Refusal(BuildModel(SmallGpt(3)), slow),
              Contains("too many") && Contains("the layouts for an unknown cluster fit: compile "
                                               "without --cluster and with --layouts_out=FILE"));
   CHECK(Compile(usual.graph(), "gpt", slow).ok());
   slow.cluster.mutable_device()->set_memory_bytes(least / 2);
-  CHECK_THAT(Refusal(BuildGpt(SmallGpt(3)), slow),
+  CHECK_THAT(Refusal(BuildModel(SmallGpt(3)), slow),
              Contains("too many") && !Contains("unknown cluster"));
 }
 
 TEST_CASE("what is stated of the programs of a plan that generates stands beside the others") {
   CompileOptions options = StateOptions("tensor=2");
-  const proto::Graph trains = StateLayouts(BuildGpt(SmallGpt(3)), options);
+  const proto::Graph trains = StateLayouts(BuildModel(SmallGpt(3)), options);
   options.train.set_batch(2);
   options.train.set_micro_batches(1);
   options.generate = true;
@@ -108,14 +108,14 @@ TEST_CASE("what is stated of the programs of a plan that generates stands beside
 }
 
 TEST_CASE("ops of blocks that lie alike are named once") {
-  proto::Graph stated = StateLayouts(BuildGpt(SmallGpt(3)), StateOptions("tensor=2"));
+  proto::Graph stated = StateLayouts(BuildModel(SmallGpt(3)), StateOptions("tensor=2"));
   CHECK_THAT(Find(&stated, "attn.core").ops(), Contains("h.*.attn.core"));
   for (const proto::OpLayout& layout : stated.layout()) CHECK_THAT(layout.ops(), !Contains("h.0"));
 }
 
 TEST_CASE("a layout that leaves out an op, and one that its kind has not") {
   const CompileOptions options = StateOptions("tensor=2");
-  const proto::Graph stated = StateLayouts(BuildGpt(SmallGpt(3)), options);
+  const proto::Graph stated = StateLayouts(BuildModel(SmallGpt(3)), options);
   proto::Graph wrong = stated;
   std::string* ops = Find(&wrong, "h.*.mlp.gelu").mutable_ops();
   ops->replace(ops->find("h.*.mlp.gelu"), 12, "h.1.mlp.gelu");

@@ -12,9 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
 #include "compiler/schedule/timed_game.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/net/byte_game.h"
 #include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -39,8 +40,9 @@ CompileOptions OptionsFor(const std::string& mesh, const std::string& offload, i
 }
 
 proto::Plan Compiled(int layers, const CompileOptions& options) {
-  const GptConfig model = {.layers = layers, .heads = 2, .hidden = 16, .sequence = 16, .vocab = 16};
-  absl::StatusOr<proto::Plan> plan = Compile(BuildGpt(model), "gpt", options);
+  const proto::Model model = MakeModel(absl::StrCat("family: 'gpt' layers: ", layers,
+                                                    " heads: 2 hidden: 16 sequence: 16 vocab: 16"));
+  absl::StatusOr<proto::Plan> plan = Compile(BuildModel(model), "gpt", options);
   INFO(plan.status().ToString());
   REQUIRE(plan.ok());
   return *std::move(plan);

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
 #include "compiler/schedule/order_file.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
@@ -122,8 +122,9 @@ void Swap(std::mt19937& random, Orders* orders) {
 }
 
 absl::StatusOr<proto::Plan> CompileOrder(const PipeShape& shape, const Schedule& schedule) {
-  GptConfig config;
-  config.layers = 9, config.heads = 1, config.hidden = 4, config.sequence = 4, config.vocab = 8;
+  proto::Model config = MakeModel("family: 'gpt'");
+  config.set_layers(9), config.set_heads(1), config.set_hidden(4), config.set_sequence(4),
+      config.set_vocab(8);
   CompileOptions options;
   const bool sharded = shape.ahead >= 0;
   options.mesh = *ParseMesh(absl::StrCat("pipe=", shape.stages, sharded ? ",data=2" : ""));
@@ -136,7 +137,7 @@ absl::StatusOr<proto::Plan> CompileOrder(const PipeShape& shape, const Schedule&
     options.prefetch = shape.ahead;
   }
   if (shape.cuda) options.device_kind = proto::CUDA;
-  return Compile(BuildGpt(config), "gpt", options);
+  return Compile(BuildModel(config), "gpt", options);
 }
 
 }  // namespace

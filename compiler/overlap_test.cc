@@ -10,7 +10,7 @@
 
 #include "compiler/compile.h"
 #include "compiler/compile_for_test.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/verify/verify_plan.h"
@@ -28,8 +28,8 @@ CompileOptions OverlapOptions(const std::string& mesh, const Sharding& shard, in
   return options;
 }
 
-proto::Plan Compiled(const GptConfig& model, const CompileOptions& options) {
-  const proto::Plan plan = Compile(BuildGpt(model), "gpt", options).value();
+proto::Plan Compiled(const proto::Model& model, const CompileOptions& options) {
+  const proto::Plan plan = Compile(BuildModel(model), "gpt", options).value();
   CHECK(VerifyPlan(plan).ok());
   return plan;
 }
@@ -154,7 +154,7 @@ TEST_CASE("buckets hold what they may") {
 }
 
 TEST_CASE("overlap takes few bytes") {
-  const GptConfig model = *GptPreset("gpt2-124m");
+  const proto::Model model = MakeModel("family: 'gpt' preset: 'gpt2-124m'");
   for (const std::string mesh : {"data=2", "pipe=2,data=2", "pipe=4,tensor=2"}) {
     CompileOptions options = OverlapOptions(mesh, kNone);
     const int64_t with = MostDeviceBytes(Compiled(model, options));
@@ -194,7 +194,8 @@ double BytesAParameter(const proto::Plan& plan) {
 }  // namespace
 
 TEST_CASE("with states split over N devices weights and optimizer take 12/N bytes a parameter") {
-  const GptConfig model{.layers = 8, .heads = 8, .hidden = 512, .sequence = 1024, .vocab = 256};
+  const proto::Model model =
+      MakeModel("family: 'gpt' layers: 8 heads: 8 hidden: 512 sequence: 1024 vocab: 256");
   for (const int n : {2, 4, 8}) {
     const std::string mesh = "data=" + std::to_string(n);
     CompileOptions options = OverlapOptions(mesh, kStates, 32 * n);
@@ -209,8 +210,8 @@ TEST_CASE("with states split over N devices weights and optimizer take 12/N byte
 }
 
 TEST_CASE("states are split where nothing is divisible by the devices") {
-  GptConfig model = SmallGpt(4);
-  model.vocab = 65;
+  proto::Model model = SmallGpt(4);
+  model.set_vocab(65);
   for (const std::string mesh : {"data=3", "data=7", "pipe=2,data=5"}) {
     INFO(mesh);
     const CompileOptions options = OverlapOptions(mesh, kStates, 4 * 105);

@@ -5,7 +5,7 @@
 
 #include "compiler/compile.h"
 #include "compiler/compile_for_test.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/net/byte_game.h"
 #include "oneflow_core/net/random_program.h"
 #include "oneflow_core/plan/buffers.h"
@@ -34,7 +34,7 @@ constexpr Case kCases[] = {{"pipe=4", "1f1b", 7},
 proto::Plan TrainPlan(const Case& c) {
   CompileOptions options = OptionsFor(c.mesh, 4 * c.micro_batches, c.micro_batches, c.schedule);
   options.train.set_chunks(c.chunks);
-  return Compile(BuildGpt(TinyGpt(c.layers)), "gpt", options).value();
+  return Compile(BuildModel(TinyGpt(c.layers)), "gpt", options).value();
 }
 
 // On rings: neither in the frame of their own micro-batch nor in one next to it.

@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
 #include "compiler/compile_for_test.h"
 #include "compiler/schedule/timed_game.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/verify/verify_plan.h"
@@ -19,8 +20,9 @@ namespace oneflow {
 namespace {
 
 // Blocks take nearly all bytes of weights, and there are tokens enough to gather them.
-GptConfig Model(int layers) {
-  return {.layers = layers, .heads = 2, .hidden = 32, .sequence = 256, .vocab = 16};
+proto::Model Model(int layers) {
+  return MakeModel(absl::StrCat("family: 'gpt' layers: ", layers,
+                                " heads: 2 hidden: 32 sequence: 256 vocab: 16"));
 }
 
 CompileOptions PrefetchOptions(const std::string& mesh, std::optional<int> ahead,
@@ -32,8 +34,8 @@ CompileOptions PrefetchOptions(const std::string& mesh, std::optional<int> ahead
   return options;
 }
 
-proto::Plan Compiled(const GptConfig& model, const CompileOptions& options) {
-  return Compile(BuildGpt(model), "gpt", options).value();
+proto::Plan Compiled(const proto::Model& model, const CompileOptions& options) {
+  return Compile(BuildModel(model), "gpt", options).value();
 }
 
 // The gathers of a stage that run ahead, by segment, in order.
@@ -229,13 +231,13 @@ TEST_CASE("without a number as many uses are gathered ahead as fit") {
                       [&](const std::string& n) { return n.rfind(note, 0) == 0; }) == (ahead < 2));
   }
   options.cluster.mutable_device()->set_memory_bytes(bytes[0] / 2);
-  CHECK(absl::IsResourceExhausted(Compile(BuildGpt(Model(6)), "gpt", options).status()));
+  CHECK(absl::IsResourceExhausted(Compile(BuildModel(Model(6)), "gpt", options).status()));
 }
 
 TEST_CASE("a number of uses that is none is an input error") {
   for (const int ahead : {-1, 9}) {
     const absl::Status status =
-        Compile(BuildGpt(Model(2)), "gpt", PrefetchOptions("data=2", ahead)).status();
+        Compile(BuildModel(Model(2)), "gpt", PrefetchOptions("data=2", ahead)).status();
     CHECK(absl::IsInvalidArgument(status));
     CHECK_THAT(std::string(status.message()), Catch::Contains("use 0 to 8"));
   }

@@ -8,14 +8,14 @@
 #include "compiler/compile.h"
 #include "compiler/compile_for_test.h"
 #include "oneflow_core/base/strings.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
 namespace {
 
 proto::Plan TrainPlan(const std::string& mesh) {
-  return Compile(BuildGpt(SmallGpt()), "gpt", OptionsFor(mesh)).value();
+  return Compile(BuildModel(SmallGpt()), "gpt", OptionsFor(mesh)).value();
 }
 
 std::string Verdict(const proto::Plan& plan) {

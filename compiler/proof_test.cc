@@ -10,7 +10,7 @@
 #include "compiler/compile_for_test.h"
 #include "compiler/memory/lifetimes.h"
 #include "oneflow_core/base/strings.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
@@ -22,7 +22,7 @@ proto::Plan TrainPlan(const std::string& mesh, int micro_batches = 4,
   CompileOptions options = OptionsFor(mesh, 16, micro_batches, schedule);
   options.train.set_precision(precision);
   options.device_kind = device;
-  proto::Plan plan = Compile(BuildGpt(SmallGpt()), "gpt", options).value();
+  proto::Plan plan = Compile(BuildModel(SmallGpt()), "gpt", options).value();
   REQUIRE(plan.program(kTrain).name() == "train");
   return plan;
 }

@@ -8,7 +8,7 @@
 
 #include "compiler/compile.h"
 #include "compiler/compile_for_test.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/net/random_program.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/verify/skip_game.h"
@@ -28,7 +28,7 @@ proto::Plan TrainPlan(const std::string& mesh, int micro_batches, const std::str
     options.prefetch = ahead;
     options.state_layouts = true;
   }
-  return Compile(like != nullptr ? like->graph() : BuildGpt(TinyGpt(4)), "gpt", options).value();
+  return Compile(like != nullptr ? like->graph() : BuildModel(TinyGpt(4)), "gpt", options).value();
 }
 
 // Makes the plan a little different: dead, unsafe or as good as before.

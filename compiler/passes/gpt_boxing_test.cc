@@ -12,24 +12,24 @@
 #include "compiler/passes/passes.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/annotate_model.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {
 
-GptConfig Config(int64_t layers) {
-  GptConfig config;
-  config.layers = layers;
-  config.heads = 4;
-  config.hidden = 32;
-  config.sequence = 16;
-  config.vocab = 256;
+proto::Model Config(int64_t layers) {
+  proto::Model config = MakeModel("family: 'gpt'");
+  config.set_layers(layers);
+  config.set_heads(4);
+  config.set_hidden(32);
+  config.set_sequence(16);
+  config.set_vocab(256);
   return config;
 }
 
-Graph Logical(const GptConfig& config, const std::string& mesh) {
-  Graph graph = *GraphFromProto(BuildGpt(config), "gpt");
+Graph Logical(const proto::Model& config, const std::string& mesh) {
+  Graph graph = *GraphFromProto(BuildModel(config), "gpt");
   graph.outputs.clear();
   graph.mesh = *ParseMesh(mesh);
   return graph;
@@ -76,7 +76,7 @@ std::map<std::string, int> BlockBoxing(const Graph& graph, bool update) {
   return count;
 }
 
-Graph Boxed(const GptConfig& config, const std::string& mesh) {
+Graph Boxed(const proto::Model& config, const std::string& mesh) {
   Graph graph = Logical(config, mesh);
   REQUIRE(AnnotateModel(&graph, graph.mesh).ok());
   return Boxed(std::move(graph));
@@ -133,10 +133,10 @@ TEST_CASE("GPT on tensor: two all_reduces a block forward, two backward") {
 
 // A GPT of which only the weights say how they lie.
 Graph WithWeights(const std::string& mesh, int64_t hidden, int64_t sequence = 16) {
-  GptConfig config = Config(2);
-  config.heads = 8;
-  config.hidden = hidden;
-  config.sequence = sequence;
+  proto::Model config = Config(2);
+  config.set_heads(8);
+  config.set_hidden(hidden);
+  config.set_sequence(sequence);
   Graph graph = Logical(config, mesh);
   REQUIRE(AnnotateModel(&graph, graph.mesh).ok());
   for (const Op& op : graph.ops) {
@@ -186,8 +186,8 @@ TEST_CASE("GPT of real size on two axes: no layout of both together takes 0.2 % 
 
 TEST_CASE("GPT on context: keys and values are gathered, and the choice is exact at any depth") {
   for (const int64_t layers : {2, 12}) {
-    GptConfig config = Config(layers);
-    config.hidden = 1024, config.sequence = 16384;
+    proto::Model config = Config(layers);
+    config.set_hidden(1024), config.set_sequence(16384);
     Graph graph = Logical(config, "context=8");
     REQUIRE(AnnotateModel(&graph, graph.mesh).ok());
     REQUIRE(BindBatch(&graph, 1).ok());

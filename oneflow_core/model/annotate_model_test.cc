@@ -6,20 +6,20 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/graph/graph_text.h"
-#include "oneflow_core/model/gpt.h"
-#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/model.h"
 
 namespace oneflow {
 namespace {
 
 Graph Gpt(int64_t layers) {
-  const GptConfig config = {
-      .name = "gpt", .layers = layers, .heads = 2, .hidden = 8, .sequence = 4, .vocab = 17};
-  return *GraphFromProto(BuildGpt(config), "gpt");
+  const proto::Model config = MakeModel(
+      absl::StrCat("family: 'gpt' layers: ", layers, " heads: 2 hidden: 8 sequence: 4 vocab: 17"));
+  return *GraphFromProto(BuildModel(config), "gpt");
 }
 
 Graph Annotated(int64_t layers, const char* mesh, const AnnotateOptions& options = {}) {
@@ -112,7 +112,7 @@ TEST_CASE("stages take blocks in order, the first ones one more") {
 
 TEST_CASE("a large vocabulary leaves the last stage fewer blocks") {
   // GPT-2 124M: its head has the flops of five blocks and a half.
-  Graph graph = *GraphFromProto(BuildGpt(*GptPreset("gpt2-124m")), "gpt");
+  Graph graph = *GraphFromProto(BuildModel(MakeModel("family: 'gpt' preset: 'gpt2-124m'")), "gpt");
   REQUIRE(AnnotateModel(&graph, *ParseMesh("pipe=2")).ok());
   CHECK(FindStage(graph, "h.7.mlp.add") == 0);
   CHECK(FindStage(graph, "h.9.ln_1") == 1);
@@ -179,10 +179,10 @@ TEST_CASE("each part of a tensor axis gets a head") {
 
 // Two layers of four query heads in two groups.
 Graph TinyLlama(bool grouped = true) {
-  LlamaConfig config = *LlamaPreset("llama-tiny");
-  config.qkv_bias = config.qk_norm = true;
-  if (!grouped) config.groups = 1;
-  return *GraphFromProto(BuildLlama(config), "llama");
+  proto::Model config = MakeModel("family: 'llama' preset: 'llama-tiny'");
+  config.set_qkv_bias(true), config.set_qk_norm(true);
+  if (!grouped) config.set_groups(1);
+  return *GraphFromProto(BuildModel(config), "llama");
 }
 
 TEST_CASE("tensor parallelism of Llama: by groups, columns, rows and words") {
@@ -377,9 +377,9 @@ TEST_CASE("what the user wrote of variables wins, and is gathered once a step wh
 namespace {
 
 Graph Mixture(double capacity = 0) {
-  LlamaConfig config = *LlamaPreset("llama-tiny");
-  config.experts = 8, config.capacity = capacity;
-  return *GraphFromProto(BuildLlama(config), "llama");
+  proto::Model config = MakeModel("family: 'llama' preset: 'llama-tiny'");
+  config.set_experts(8), config.set_capacity(capacity);
+  return *GraphFromProto(BuildModel(config), "llama");
 }
 
 std::string Refused(Graph graph, const char* mesh, const std::string& experts = "") {

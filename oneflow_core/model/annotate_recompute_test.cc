@@ -10,17 +10,17 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/annotate_model.h"
-#include "oneflow_core/model/gpt.h"
-#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/model.h"
 
 namespace oneflow {
 namespace {
 
 Graph SmallGpt(bool fused = true) {
-  GptConfig config;
-  config.fused_attention = fused;
-  config.layers = 2, config.heads = 2, config.hidden = 16, config.sequence = 8, config.vocab = 32;
-  return *GraphFromProto(BuildGpt(config), "gpt");
+  proto::Model config = MakeModel("family: 'gpt'");
+  config.set_attention(fused ? "fused" : "unfused");
+  config.set_layers(2), config.set_heads(2), config.set_hidden(16), config.set_sequence(8),
+      config.set_vocab(32);
+  return *GraphFromProto(BuildModel(config), "gpt");
 }
 
 std::string FindScope(const Graph& graph, const std::string& op) {
@@ -94,7 +94,8 @@ TEST_CASE("attention: its core is one scope, fused or not, and nothing else is c
 
 TEST_CASE("the words mean the same for Llama") {
   const auto scopes = [](const char* policy) {
-    Graph graph = *GraphFromProto(BuildLlama(*LlamaPreset("llama-tiny")), "llama");
+    Graph graph =
+        *GraphFromProto(BuildModel(MakeModel("family: 'llama' preset: 'llama-tiny'")), "llama");
     REQUIRE(AnnotateRecompute(&graph, policy).ok());
     std::string text;
     for (const Op& op : graph.ops) {
@@ -138,10 +139,10 @@ TEST_CASE("in each slice the policies take their blocks in order") {
   const Mesh mesh = *ParseMesh("pipe=2");
   // Along the pipe of 2 stages with 2 chunks each.
   const auto letters = [&](const std::string& policy, const std::vector<int>& layers) {
-    GptConfig config;
-    config.layers = std::accumulate(layers.begin(), layers.end(), 0);
-    config.heads = 2, config.hidden = 16, config.sequence = 8, config.vocab = 32;
-    Graph graph = *GraphFromProto(BuildGpt(config), "gpt");
+    proto::Model config = MakeModel("family: 'gpt'");
+    config.set_layers(std::accumulate(layers.begin(), layers.end(), 0));
+    config.set_heads(2), config.set_hidden(16), config.set_sequence(8), config.set_vocab(32);
+    Graph graph = *GraphFromProto(BuildModel(config), "gpt");
     graph.mesh = mesh;
     REQUIRE(AnnotateModel(&graph, mesh, {.chunks = 2, .stage_layers = layers}).ok());
     const absl::Status status = AnnotateRecompute(&graph, policy, /*chunks=*/2);

@@ -10,7 +10,10 @@
 
 namespace oneflow {
 
-std::vector<Family> Families() { return {GptFamily(), LlamaFamily()}; }
+const std::vector<Family>& Families() {
+  static const auto* families = new std::vector<Family>{GptFamily(), LlamaFamily()};
+  return *families;
+}
 
 absl::StatusOr<std::optional<Family>> FindFamily(const Graph& graph) {
   std::string names;

@@ -9,7 +9,7 @@
 
 namespace oneflow {
 
-std::vector<Family> Families();
+const std::vector<Family>& Families();
 
 // Returns the family that the graph states. If it states none, as in files written before the field
 // existed, returns the one whose variables it has; nullopt if there is no such family. Error: the

@@ -7,8 +7,7 @@
 
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/graph/graph_proto.h"
-#include "oneflow_core/model/gpt.h"
-#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/model.h"
 
 namespace oneflow {
 namespace {
@@ -24,8 +23,8 @@ Graph Tiny(const proto::Graph& graph) { return *GraphFromProto(graph, "graph"); 
 }  // namespace
 
 TEST_CASE("a graph states its family; the variables tell that of an old file") {
-  Graph gpt = Tiny(BuildGpt(*GptPreset("tiny")));
-  Graph llama = Tiny(BuildLlama(*LlamaPreset("llama-tiny")));
+  Graph gpt = Tiny(BuildModel(MakeModel("family: 'gpt' preset: 'tiny'")));
+  Graph llama = Tiny(BuildModel(MakeModel("family: 'llama' preset: 'llama-tiny'")));
   CHECK(gpt.family == "gpt");
   CHECK(llama.family == "llama");
   for (const bool stated : {true, false}) {
@@ -42,17 +41,17 @@ TEST_CASE("a graph states its family; the variables tell that of an old file") {
 }
 
 TEST_CASE("each variable has tensors in files, and each row of files is one of the variables") {
-  LlamaConfig qwen = *LlamaPreset("llama-tiny");
-  qwen.tied = false, qwen.qkv_bias = true, qwen.qk_norm = true;
-  GptConfig gpt = *GptPreset("tiny");
-  gpt.tied = false;
-  LlamaConfig mixture = qwen;
-  mixture.experts = 3;
+  proto::Model qwen = MakeModel("family: 'llama' preset: 'llama-tiny'");
+  qwen.set_tied(false), qwen.set_qkv_bias(true), qwen.set_qk_norm(true);
+  proto::Model gpt = MakeModel("family: 'gpt' preset: 'tiny'");
+  gpt.set_tied(false);
+  proto::Model mixture = qwen;
+  mixture.set_experts(3);
   const std::pair<const FamilyFiles*, Graph> models[] = {
-      {&GptFiles(), Tiny(BuildGpt(gpt))},
-      {&LlamaFiles(), Tiny(BuildLlama(qwen))},
-      {&MixtralFiles(), Tiny(BuildLlama(mixture))},
-      {&Qwen3MoeFiles(), Tiny(BuildLlama(mixture))}};
+      {&GptFiles(), Tiny(BuildModel(gpt))},
+      {&LlamaFiles(), Tiny(BuildModel(qwen))},
+      {&MixtralFiles(), Tiny(BuildModel(mixture))},
+      {&Qwen3MoeFiles(), Tiny(BuildModel(mixture))}};
   for (const auto& [table, graph] : models) {
     const FamilyFiles& files = *table;
     std::set<std::string> known, tensors;
@@ -85,14 +84,14 @@ TEST_CASE("each variable has tensors in files, and each row of files is one of t
 TEST_CASE("each variable of a row is one of the family's models") {
   CHECK(VariableName("h.*.mlp.fc.weight", 12) == "h.12.mlp.fc.weight");
   CHECK(VariableName("wte", 3) == "wte");
-  LlamaConfig qwen = *LlamaPreset("llama-tiny");
-  qwen.tied = false, qwen.qkv_bias = true;
-  LlamaConfig mixture = qwen;
-  mixture.experts = 4, mixture.shared = 32;
-  GptConfig gpt = *GptPreset("tiny");
-  gpt.tied = false;
-  const Graph dense = Tiny(BuildLlama(qwen)), experts = Tiny(BuildLlama(mixture));
-  for (const Graph& graph : {Tiny(BuildGpt(gpt)), dense}) {
+  proto::Model qwen = MakeModel("family: 'llama' preset: 'llama-tiny'");
+  qwen.set_tied(false), qwen.set_qkv_bias(true);
+  proto::Model mixture = qwen;
+  mixture.set_experts(4), mixture.set_shared_inner(32);
+  proto::Model gpt = MakeModel("family: 'gpt' preset: 'tiny'");
+  gpt.set_tied(false);
+  const Graph dense = Tiny(BuildModel(qwen)), experts = Tiny(BuildModel(mixture));
+  for (const Graph& graph : {Tiny(BuildModel(gpt)), dense}) {
     const Family family = **FindFamily(graph);
     std::set<std::string> names;
     for (const TensorSplit& split : family.splits) {
@@ -114,7 +113,7 @@ TEST_CASE("names of families and presets are unique") {
   std::set<std::string> names;
   for (const Family& family : Families()) {
     CHECK(names.insert(std::string(family.name)).second);
-    for (const std::string& preset : family.presets) CHECK(names.insert(preset).second);
+    for (const Preset& preset : family.presets) CHECK(names.insert(preset.name).second);
   }
 }
 

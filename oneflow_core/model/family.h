@@ -1,7 +1,8 @@
 // A family of models: all that annotate_model and the tools know of the models of one kind. Each
 // family is a file (gpt.h, llama.h) that gives its row; families.h lists the rows.
 //
-//   Family{.name = "llama", .known_by = {"wte", "norm_f.weight"},
+//   Family{.name = "llama", .defaults = "layers: 12 heads: 12 ...",
+//          .known_by = {"wte", "norm_f.weight"},
 //          .splits = {{"wte", S(0)}, {"h.*.attn.qkv.weight", S(1), B()}}}
 #pragma once
 
@@ -13,6 +14,8 @@
 #include "absl/status/status.h"
 #include "oneflow_core/model/file_tensors.h"
 #include "oneflow_core/tensor/sbp.h"
+#include "proto/graph.pb.h"
+#include "proto/recipe.pb.h"
 
 namespace oneflow {
 
@@ -32,16 +35,26 @@ struct TensorSplit {
   std::optional<Sbp> by_expert = {};
 };
 
+// A model with a name.
+struct Preset {
+  std::string name;     // "gpt2-124m"
+  std::string numbers;  // that are not the family's defaults, as text of a proto::Model
+};
+
 struct Family {
   std::string_view name;    // Graph::family, and `oneflow model NAME`
   std::string_view models;  // "GPT-2 and GPT-3"
-  std::vector<std::string> presets;
+  // The numbers of a model without a preset, as text of a proto::Model. They are all the numbers
+  // that the family has.
+  std::string_view defaults;
+  std::vector<Preset> presets;
+  // Sets what follows from what is said, in a model that has the other numbers; then checks it.
+  // `said` may be complete, too. Errors name the flag.
+  absl::Status (*finish)(const proto::Model& said, proto::Model* model);
+  proto::Graph (*build)(const proto::Model& complete, const std::string& name);
   std::vector<std::string_view> known_by;  // variables that no other family has all of
   std::vector<TensorSplit> splits;
   const FamilyFiles* files = nullptr;  // its tensors in files of Hugging Face
 };
-
-// The error of a preset that a family does not have; it names the nearest.
-absl::Status UnknownPreset(std::string_view name, const std::vector<std::string>& presets);
 
 }  // namespace oneflow

@@ -1,9 +1,8 @@
 #include "oneflow_core/model/gpt.h"
 
 #include <cmath>
-#include <sstream>
-
-#include <glog/logging.h>
+#include <string>
+#include <vector>
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_builder.h"
@@ -13,43 +12,46 @@ namespace {
 
 using Value = GraphBuilder::Value;
 
-struct Preset {
-  const char* name;
-  int64_t layers, heads, hidden, sequence, vocab;
-};
+// Those of gpt2-124m.
+constexpr std::string_view kGptDefaults =
+    "layers: 12 heads: 12 hidden: 768 sequence: 1024 vocab: 50257 bias: true tied: true dropout: 0 "
+    "attention: 'fused' masks: 'recomputed' norm_epsilon: 1e-5";
 
-constexpr Preset kPresets[] = {
-    {"tiny", 2, 2, 32, 16, 256},
-    {"small", 4, 4, 128, 64, 256},
-    {"gpt2-124m", 12, 12, 768, 1024, 50257},
-    {"gpt2-350m", 24, 16, 1024, 1024, 50257},
-    {"gpt2-774m", 36, 20, 1280, 1024, 50257},
-    {"gpt2-1.5b", 48, 25, 1600, 1024, 50257},
-    {"gpt3-175b", 96, 96, 12288, 2048, 51200},
-};
+std::vector<Preset> GptPresets() {
+  return {{"tiny", "layers: 2 heads: 2 hidden: 32 sequence: 16 vocab: 256"},
+          {"small", "layers: 4 heads: 4 hidden: 128 sequence: 64 vocab: 256"},
+          {"gpt2-124m", ""},
+          {"gpt2-350m", "layers: 24 heads: 16 hidden: 1024"},
+          {"gpt2-774m", "layers: 36 heads: 20 hidden: 1280"},
+          {"gpt2-1.5b", "layers: 48 heads: 25 hidden: 1600"},
+          {"gpt3-175b", "layers: 96 heads: 96 hidden: 12288 sequence: 2048 vocab: 51200"}};
+}
 
 // The parts of one model. Each method adds ops whose names begin with `at`.
 class Gpt {
  public:
-  explicit Gpt(const GptConfig& config) : config_(config), g_(config.name) { g_.Family("gpt"); }
+  Gpt(const proto::Model& model, const std::string& name) : model_(model), g_(name) {
+    g_.Family("gpt");
+  }
 
   proto::Graph Build() {
-    const NamedDims batch = {{"batch", 0}, {"seq", config_.sequence}};
+    const NamedDims batch = {{"batch", 0}, {"seq", model_.sequence()}};
     const Value tokens = g_.Input("tokens", batch, "tokens", DType::kI32);
     const Value labels = g_.Input("labels", batch, "labels", DType::kI32);
     const Value wte = g_.Variable("wte", {Vocab(), Hidden()}, Normal(kDeviation));
-    const Value wpe = g_.Variable("wpe", {{"seq", config_.sequence}, Hidden()}, Normal(kDeviation));
+    const Value wpe =
+        g_.Variable("wpe", {{"seq", model_.sequence()}, Hidden()}, Normal(kDeviation));
 
     Value x = g_.PositionalEmbedding("embed", g_.Embedding("embed.tokens", wte, tokens), wpe);
     x = Dropout("embed.drop", x);
-    for (int64_t i = 0; i < config_.layers; ++i) {
+    for (int64_t i = 0; i < model_.layers(); ++i) {
       g_.Block(static_cast<int>(i));
       x = Block("h." + std::to_string(i), x);
     }
     g_.Block(-1);
     x = LayerNorm("ln_f", x);
     const Value head =
-        config_.tied ? wte : g_.Variable("head.weight", {Vocab(), Hidden()}, Normal(kDeviation));
+        model_.tied() ? wte : g_.Variable("head.weight", {Vocab(), Hidden()}, Normal(kDeviation));
     const Value logits = g_.Linear("logits", x, head, {}, {.transpose_w = true});
     g_.Loss(g_.SoftmaxCrossEntropy("loss", logits, labels));
     g_.Output(logits);
@@ -57,22 +59,22 @@ class Gpt {
   }
 
  private:
-  NamedDim Vocab() const { return {"vocab", config_.vocab}; }
-  NamedDim Hidden() const { return {"hidden", config_.hidden}; }
-  NamedDim Inner() const { return {"inner", 4 * config_.hidden}; }
-  NamedDim Heads() const { return {"heads", config_.heads}; }
-  NamedDim HeadDim() const { return {"head_dim", config_.hidden / config_.heads}; }
+  NamedDim Vocab() const { return {"vocab", model_.vocab()}; }
+  NamedDim Hidden() const { return {"hidden", model_.hidden()}; }
+  NamedDim Inner() const { return {"inner", 4 * model_.hidden()}; }
+  NamedDim Heads() const { return {"heads", model_.heads()}; }
+  NamedDim HeadDim() const { return {"head_dim", model_.hidden() / model_.heads()}; }
   // Projections back onto the residual stream: it adds 2 * layers of them.
-  Init Residual() const { return Normal(kDeviation / std::sqrt(2.0 * config_.layers)); }
+  Init Residual() const { return Normal(kDeviation / std::sqrt(2.0 * model_.layers())); }
 
   // Said outright, because the query, key and value biases have more than one dimension.
   Value Bias(const std::string& at, NamedDims dims) {
-    return config_.bias ? g_.Variable(at + ".bias", std::move(dims), NoDecay(Zeros())) : Value{};
+    return model_.bias() ? g_.Variable(at + ".bias", std::move(dims), NoDecay(Zeros())) : Value{};
   }
 
   Value LayerNorm(const std::string& at, Value x) {
     const Value gamma = g_.Variable(at + ".weight", {Hidden()}, Ones());
-    return g_.LayerNorm(at, x, gamma, Bias(at, {Hidden()}), config_.epsilon);
+    return g_.LayerNorm(at, x, gamma, Bias(at, {Hidden()}), model_.norm_epsilon());
   }
 
   Value Linear(const std::string& at, Value x, NamedDims in, NamedDims out, Init init) {
@@ -83,9 +85,9 @@ class Gpt {
   }
 
   Value Dropout(const std::string& at, Value x) {
-    if (config_.dropout == 0) return x;
-    return config_.stored_masks ? g_.StoredDropout(at, x, config_.dropout)
-                                : g_.Dropout(at, x, config_.dropout);
+    if (model_.dropout() == 0) return x;
+    return model_.masks() == "stored" ? g_.StoredDropout(at, x, model_.dropout())
+                                      : g_.Dropout(at, x, model_.dropout());
   }
 
   Value Block(const std::string& at, Value x) {
@@ -96,14 +98,14 @@ class Gpt {
   Value Attention(const std::string& at, Value x) {  // [b,t,H] -> [b,t,H]
     const NamedDims qkv = {NamedDim(3), Heads(), HeadDim()};
     x = Linear(at + ".qkv", x, {Hidden()}, qkv, Normal(kDeviation));  // [b,t,3,heads,d]
-    x = config_.fused_attention ? g_.CausalAttention(at + ".core", x)
-                                : UnfusedAttention(at + ".core", x);  // [b,t,heads,d]
+    x = model_.attention() == "fused" ? g_.CausalAttention(at + ".core", x)
+                                      : UnfusedAttention(at + ".core", x);  // [b,t,heads,d]
     x = Linear(at + ".proj", x, {Heads(), HeadDim()}, {Hidden()}, Residual());
     return Dropout(at + ".drop", x);
   }
 
   Value UnfusedAttention(const std::string& at, Value qkv) {
-    const double head_dim = static_cast<double>(config_.hidden / config_.heads);
+    const double head_dim = static_cast<double>(model_.hidden() / model_.heads());
     const Value q = g_.SplitHeads(at + ".split", qkv);  // this and the two others [b,heads,t,d]
     Value p = g_.BatchMatmul(at + ".scores", q, q.output(1), false, true);  // [b,heads,t,t]
     p = g_.CausalSoftmax(at + ".softmax", p, 1 / std::sqrt(head_dim));
@@ -118,16 +120,30 @@ class Gpt {
     return Dropout(at + ".drop", x);
   }
 
-  const GptConfig& config_;
+  const proto::Model& model_;
   GraphBuilder g_;
 };
+
+absl::Status FinishGpt(const proto::Model& /*said*/, proto::Model* model) {
+  if (model->hidden() % model->heads() == 0) return absl::OkStatus();
+  return InputError("--heads=" + std::to_string(model->heads()),
+                    "does not divide --hidden=" + std::to_string(model->hidden()),
+                    "each head takes an equal part of the hidden size");
+}
+
+proto::Graph BuildGpt(const proto::Model& model, const std::string& name) {
+  return Gpt(model, name).Build();
+}
 
 }  // namespace
 
 Family GptFamily() {
   return {.name = "gpt",
           .models = "GPT-2 and GPT-3",
+          .defaults = kGptDefaults,
           .presets = GptPresets(),
+          .finish = FinishGpt,
+          .build = BuildGpt,
           .known_by = {"wte", "wpe"},
           .splits = {{"wte", S(0)},
                      {"head.weight", S(0)},
@@ -138,62 +154,6 @@ Family GptFamily() {
                      {"h.*.mlp.fc.bias", S(0)},
                      {"h.*.mlp.proj.weight", S(0)}},
           .files = &GptFiles()};
-}
-
-std::vector<std::string> GptPresets() {
-  std::vector<std::string> names;
-  for (const Preset& preset : kPresets) names.push_back(preset.name);
-  return names;
-}
-
-absl::StatusOr<GptConfig> GptPreset(std::string_view name) {
-  for (const Preset& p : kPresets) {
-    if (name == p.name) return GptConfig{p.name, p.layers, p.heads, p.hidden, p.sequence, p.vocab};
-  }
-  return UnknownPreset(name, GptPresets());
-}
-
-absl::Status CheckGptConfig(const GptConfig& config) {
-  struct Number {
-    const char* flag;
-    int64_t value, largest;
-  };
-  const Number numbers[] = {{"layers", config.layers, 10000},
-                            {"heads", config.heads, 10000},
-                            {"hidden", config.hidden, 1 << 20},
-                            {"sequence", config.sequence, 1 << 24},
-                            {"vocab", config.vocab, 1 << 28}};
-  for (const Number& n : numbers) {
-    if (n.value >= 1 && n.value <= n.largest) continue;
-    return InputError(std::string("--") + n.flag + '=' + std::to_string(n.value), "is out of range",
-                      "use 1 to " + std::to_string(n.largest));
-  }
-  if (!(config.dropout >= 0 && config.dropout < 1)) {
-    std::ostringstream flag;
-    flag << "--dropout=" << config.dropout;
-    return InputError(flag.str(), "is no rate", "use 0 or more and less than 1");
-  }
-  if (config.hidden % config.heads != 0) {
-    return InputError("--heads=" + std::to_string(config.heads),
-                      "does not divide --hidden=" + std::to_string(config.hidden),
-                      "each head takes an equal part of the hidden size");
-  }
-  return absl::OkStatus();
-}
-
-proto::Graph BuildGpt(const GptConfig& config) {
-  const absl::Status status = CheckGptConfig(config);
-  CHECK(status.ok()) << status;
-  return Gpt(config).Build();
-}
-
-int64_t ParameterCount(const GptConfig& config) {
-  const int64_t h = config.hidden;
-  const int64_t layer_norm = config.bias ? 2 * h : h;
-  const int64_t weights = 3 * h * h + h * h + 4 * h * h + 4 * h * h;
-  const int64_t biases = config.bias ? 3 * h + h + 4 * h + h : 0;
-  const int64_t embeddings = config.vocab * h * (config.tied ? 1 : 2) + config.sequence * h;
-  return config.layers * (weights + biases + 2 * layer_norm) + layer_norm + embeddings;
 }
 
 }  // namespace oneflow

@@ -1,10 +1,14 @@
 #include "oneflow_core/model/gpt.h"
 
+#include <google/protobuf/text_format.h>
+
 #include <catch2/catch.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/graph/graph_text.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/op/check_graph.h"
 
 namespace oneflow {
@@ -19,25 +23,22 @@ int64_t VariableElements(const proto::Graph& message) {
   return elements;
 }
 
-GptConfig OneLayer(bool bias, bool tied) {
-  return {.name = "one",
-          .layers = 1,
-          .heads = 2,
-          .hidden = 8,
-          .sequence = 4,
-          .vocab = 16,
-          .bias = bias,
-          .tied = tied};
+proto::Model OneLayer(bool bias, bool tied) {
+  return MakeModel(
+      absl::StrCat("family: 'gpt' layers: 1 heads: 2 hidden: 8 sequence: 4 vocab: 16 bias: ", bias,
+                   " tied: ", tied));
 }
 
-std::string Error(const GptConfig& config) {
-  return std::string(ToStd(CheckGptConfig(config).message()));
+std::string Error(const std::string& text) {
+  proto::Model said;
+  REQUIRE(google::protobuf::TextFormat::ParseFromString("family: 'gpt' " + text, &said));
+  return std::string(ToStd(CompleteModel(said).status().message()));
 }
 
 }  // namespace
 
 TEST_CASE("the graph of one layer without biases") {
-  const Graph graph = *GraphFromProto(BuildGpt(OneLayer(false, true)), "one");
+  const Graph graph = *GraphFromProto(BuildModel(OneLayer(false, true), "one"), "one");
   CHECK('\n' + ToText(graph) == R"(
 graph one family=gpt mesh=1 ops=26 boxing=0 loss=loss outputs=logits
   tokens                i32[batch,4]  = input                                      source=tokens
@@ -71,7 +72,7 @@ graph one family=gpt mesh=1 ops=26 boxing=0 loss=loss outputs=logits
 
 TEST_CASE("the ops fit their definitions, and the shapes follow") {
   for (const bool bias : {false, true}) {
-    Graph graph = *GraphFromProto(BuildGpt(OneLayer(bias, true)), "one");
+    Graph graph = *GraphFromProto(BuildModel(OneLayer(bias, true)), "one");
     REQUIRE(CheckGraph(graph).ok());
     for (Tensor& tensor : graph.tensors) {
       for (int64_t& size : tensor.shape.dims) size = size == 0 ? 3 : size;  // the batch
@@ -92,9 +93,11 @@ TEST_CASE("the ops fit their definitions, and the shapes follow") {
 }
 
 TEST_CASE("biases and a head of its own add variables, and nothing else") {
-  CHECK(BuildGpt(OneLayer(true, true)).op_size() == BuildGpt(OneLayer(false, true)).op_size() + 7);
-  CHECK(BuildGpt(OneLayer(true, false)).op_size() == BuildGpt(OneLayer(true, true)).op_size() + 1);
-  const Graph graph = *GraphFromProto(BuildGpt(OneLayer(true, false)), "one");
+  CHECK(BuildModel(OneLayer(true, true)).op_size() ==
+        BuildModel(OneLayer(false, true)).op_size() + 7);
+  CHECK(BuildModel(OneLayer(true, false)).op_size() ==
+        BuildModel(OneLayer(true, true)).op_size() + 1);
+  const Graph graph = *GraphFromProto(BuildModel(OneLayer(true, false)), "one");
   const Op* logits = graph.FindOp("logits");
   REQUIRE(logits != nullptr);
   CHECK(graph.tensors[logits->inputs[1]].name == "head.weight");
@@ -105,38 +108,34 @@ TEST_CASE("biases and a head of its own add variables, and nothing else") {
 TEST_CASE("parameters are counted as the graph has them") {
   for (const bool bias : {false, true}) {
     for (const bool tied : {false, true}) {
-      const GptConfig config = OneLayer(bias, tied);
-      CHECK(ParameterCount(config) == VariableElements(BuildGpt(config)));
+      const proto::Model config = OneLayer(bias, tied);
+      CHECK(CountParameters(BuildModel(config)) == VariableElements(BuildModel(config)));
     }
-  }
-  for (const std::string& name : GptPresets()) {
-    const GptConfig config = *GptPreset(name);
-    CHECK(CheckGptConfig(config).ok());
-    CHECK(ParameterCount(config) == VariableElements(BuildGpt(config)));
   }
 }
 
 TEST_CASE("presets have the published sizes") {
-  CHECK(ParameterCount(*GptPreset("gpt2-124m")) == 124439808);
-  CHECK(ParameterCount(*GptPreset("gpt2-350m")) == 354823168);
-  CHECK(ParameterCount(*GptPreset("gpt2-774m")) == 774030080);
-  CHECK(ParameterCount(*GptPreset("gpt2-1.5b")) == 1557611200);
-  CHECK(ParameterCount(*GptPreset("gpt3-175b")) / 1000000000 == 174);
+  CHECK(CountParameters(BuildModel(MakeModel("family: 'gpt' preset: 'gpt2-124m'"))) == 124439808);
+  CHECK(CountParameters(BuildModel(MakeModel("family: 'gpt' preset: 'gpt2-350m'"))) == 354823168);
+  CHECK(CountParameters(BuildModel(MakeModel("family: 'gpt' preset: 'gpt2-774m'"))) == 774030080);
+  CHECK(CountParameters(BuildModel(MakeModel("family: 'gpt' preset: 'gpt2-1.5b'"))) == 1557611200);
+  CHECK(CountParameters(BuildModel(MakeModel("family: 'gpt' preset: 'gpt3-175b'"))) / 1000000000 ==
+        174);
 }
 
 TEST_CASE("residual projections start smaller, by the depth") {
-  GptConfig config = OneLayer(true, true);
-  config.layers = 8;
-  const Graph graph = *GraphFromProto(BuildGpt(config), "gpt");
+  proto::Model config = OneLayer(true, true);
+  config.set_layers(8);
+  const Graph graph = *GraphFromProto(BuildModel(config), "gpt");
   CHECK(AttrDouble(*graph.FindOp("h.3.attn.proj.weight"), "init_value") == Approx(0.005));
   CHECK(AttrDouble(*graph.FindOp("h.7.mlp.proj.weight"), "init_value") == Approx(0.005));
   CHECK(AttrDouble(*graph.FindOp("h.3.mlp.fc.weight"), "init_value") == 0.02);
 }
 
 TEST_CASE("dropout stands after the embeddings and at the end of both branches") {
-  GptConfig config = OneLayer(false, true);
-  config.dropout = 0.1;
-  const Graph graph = *GraphFromProto(BuildGpt(config), "gpt");
+  proto::Model config = OneLayer(false, true);
+  config.set_dropout(0.1);
+  const Graph graph = *GraphFromProto(BuildModel(config), "gpt");
   REQUIRE(CheckGraph(graph).ok());
   CHECK(graph.ops.size() == 26 + 3);
   for (const auto& [name, input] :
@@ -151,13 +150,13 @@ TEST_CASE("dropout stands after the embeddings and at the end of both branches")
 }
 
 TEST_CASE("unfused attention has the variables of the fused op, and its probabilities as tensors") {
-  GptConfig config = OneLayer(true, true);
-  config.fused_attention = false;
-  config.stored_masks = true;
-  config.dropout = 0.1;
-  Graph graph = *GraphFromProto(BuildGpt(config), "gpt");
+  proto::Model config = OneLayer(true, true);
+  config.set_attention("unfused");
+  config.set_masks("stored");
+  config.set_dropout(0.1);
+  Graph graph = *GraphFromProto(BuildModel(config), "gpt");
   REQUIRE(CheckGraph(graph).ok());
-  CHECK(ParameterCount(config) == VariableElements(BuildGpt(config)));
+  CHECK(CountParameters(BuildModel(config)) == VariableElements(BuildModel(config)));
   for (Tensor& tensor : graph.tensors) {
     for (int64_t& size : tensor.shape.dims) size = size == 0 ? 3 : size;  // the batch
   }
@@ -174,27 +173,15 @@ TEST_CASE("unfused attention has the variables of the fused op, and its probabil
   }
 }
 
-TEST_CASE("bad configurations name the flag") {
-  GptConfig config;
-  config.heads = 7;
+TEST_CASE("numbers of a GPT that do not fit name the flag") {
   CHECK(
-      Error(config) ==
+      Error("heads: 7") ==
       "--heads=7: does not divide --hidden=768; each head takes an equal part of the hidden size");
-  config = {};
-  config.layers = 0;
-  CHECK(Error(config) == "--layers=0: is out of range; use 1 to 10000");
-  config = {};
-  config.vocab = int64_t{1} << 40;
-  CHECK(Error(config) == "--vocab=1099511627776: is out of range; use 1 to 268435456");
-  config = {};
-  config.dropout = 1;
-  CHECK(Error(config) == "--dropout=1: is no rate; use 0 or more and less than 1");
-  CHECK(ToStd(GptPreset("gpt2-125m").status().message()) ==
+  CHECK(Error("preset: 'gpt2-125m'") ==
         "--preset=gpt2-125m: no such preset; did you mean gpt2-124m?");
-  CHECK(ToStd(GptPreset("llama").status().message()) ==
-        "--preset=llama: no such preset; use one of tiny, small, gpt2-124m, gpt2-350m, gpt2-774m, "
-        "gpt2-1.5b, "
-        "gpt3-175b");
+  CHECK(Error("preset: 'falcon'") ==
+        "--preset=falcon: no such preset; use one of tiny, small, gpt2-124m, gpt2-350m, gpt2-774m, "
+        "gpt2-1.5b, gpt3-175b");
 }
 
 }  // namespace oneflow

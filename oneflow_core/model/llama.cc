@@ -1,11 +1,12 @@
 #include "oneflow_core/model/llama.h"
 
 #include <cmath>
-#include <sstream>
+#include <optional>
 
-#include <glog/logging.h>
-
+#include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/graph_builder.h"
+#include "oneflow_core/recipe/field_text.h"
 
 namespace oneflow {
 namespace {
@@ -14,28 +15,36 @@ using Value = GraphBuilder::Value;
 
 constexpr char kSoftmax[] = "softmax";
 
+// Those of llama-124m, of the size of GPT-2 124M.
+constexpr std::string_view kLlamaDefaults =
+    "layers: 12 hidden: 768 inner: 2432 heads: 12 groups: 4 head_dim: 64 sequence: 1024 "
+    "vocab: 50257 tied: true theta: 10000 rope_scaling {} norm_epsilon: 1e-5 window: 0 "
+    "qkv_bias: false qk_norm: false experts: 0 experts_per_token: 2 shared_inner: 0 "
+    "norm_topk_prob: true capacity: 0 scores: 'softmax' bias_rate: 0 aux_loss_coeff: 0.01 "
+    "z_loss_coeff: 0 routed_positions: 0";
+
 // The parts of one model. Each method adds ops whose names begin with `at`.
 class Llama {
  public:
-  explicit Llama(const LlamaConfig& config) : config_(config), g_(config.name) {
+  Llama(const proto::Model& model, const std::string& name) : model_(model), g_(name) {
     g_.Family("llama");
   }
 
   proto::Graph Build() {
-    const NamedDims batch = {{"batch", 0}, {"seq", config_.sequence}};
+    const NamedDims batch = {{"batch", 0}, {"seq", model_.sequence()}};
     const Value tokens = g_.Input("tokens", batch, "tokens", DType::kI32);
     const Value labels = g_.Input("labels", batch, "labels", DType::kI32);
     const Value wte = g_.Variable("wte", {Vocab(), Hidden()}, Normal(kDeviation));
 
     Value x = g_.Embedding("embed", wte, tokens);
-    for (int64_t i = 0; i < config_.layers; ++i) {
+    for (int64_t i = 0; i < model_.layers(); ++i) {
       g_.Block(static_cast<int>(i));
       x = Block("h." + std::to_string(i), x);
     }
     g_.Block(-1);
     x = Norm("norm_f", x, Hidden());
     const Value head =
-        config_.tied ? wte : g_.Variable("head.weight", {Vocab(), Hidden()}, Normal(kDeviation));
+        model_.tied() ? wte : g_.Variable("head.weight", {Vocab(), Hidden()}, Normal(kDeviation));
     const Value logits = g_.Linear("logits", x, head, {}, {.transpose_w = true});
     g_.Loss(g_.SoftmaxCrossEntropy("loss", logits, labels));
     g_.Output(logits);
@@ -43,17 +52,22 @@ class Llama {
   }
 
  private:
-  NamedDim Vocab() const { return {"vocab", config_.vocab}; }
-  NamedDim Hidden() const { return {"hidden", config_.hidden}; }
-  NamedDim Inner() const { return {"inner", config_.inner}; }
-  NamedDim Groups() const { return {"groups", config_.groups}; }
-  NamedDim QueryHeads() const { return {"heads", config_.heads / config_.groups}; }
-  NamedDim HeadDim() const { return {"head_dim", config_.head_dim}; }
+  NamedDim Vocab() const { return {"vocab", model_.vocab()}; }
+  NamedDim Hidden() const { return {"hidden", model_.hidden()}; }
+  NamedDim Inner() const { return {"inner", model_.inner()}; }
+  NamedDim Groups() const { return {"groups", model_.groups()}; }
+  NamedDim QueryHeads() const { return {"heads", model_.heads() / model_.groups()}; }
+  NamedDim HeadDim() const { return {"head_dim", model_.head_dim()}; }
+  std::optional<RotaryOptions::Scaling> Scaling() const {
+    const proto::RopeScaling& s = model_.rope_scaling();
+    if (s.factor() == 0) return std::nullopt;
+    return RotaryOptions::Scaling{s.factor(), s.low(), s.high(), s.positions()};
+  }
   // Projections back onto the residual stream: it adds 2 * layers of them.
-  Init Residual() const { return Normal(kDeviation / std::sqrt(2.0 * config_.layers)); }
+  Init Residual() const { return Normal(kDeviation / std::sqrt(2.0 * model_.layers())); }
 
   Value Norm(const std::string& at, Value x, NamedDim dim) {
-    return g_.RmsNorm(at, x, g_.Variable(at + ".weight", {dim}, Ones()), config_.epsilon);
+    return g_.RmsNorm(at, x, g_.Variable(at + ".weight", {dim}, Ones()), model_.norm_epsilon());
   }
 
   Value Linear(const std::string& at, Value x, NamedDims in, NamedDims out, Init init,
@@ -73,26 +87,26 @@ class Llama {
   }
 
   Value Attention(const std::string& at, Value x) {  // [b,t,H] -> [b,t,H]
-    const NamedDims qkv = {Groups(), NamedDim(config_.heads / config_.groups + 2), HeadDim()};
+    const NamedDims qkv = {Groups(), NamedDim(model_.heads() / model_.groups() + 2), HeadDim()};
     x = Linear(at + ".qkv", x, {Hidden()}, qkv, Normal(kDeviation),
-               config_.qkv_bias);  // [b,t,g,r+2,d]
+               model_.qkv_bias());  // [b,t,g,r+2,d]
     x = g_.SplitQkv(at + ".split", x, /*parts_first=*/false);
     const Value q = Positioned(at + ".q", x);            // [b,t,g,r,d]
     const Value k = Positioned(at + ".k", x.output(1));  // [b,t,g,d]
-    x = g_.Attention(at + ".core", q, k, x.output(2), config_.window);
+    x = g_.Attention(at + ".core", q, k, x.output(2), model_.window());
     return Linear(at + ".proj", x, {Groups(), QueryHeads(), HeadDim()}, {Hidden()}, Residual());
   }
 
   Value Positioned(const std::string& at, Value x) {
-    if (config_.qk_norm) x = Norm(at + "_norm", x, HeadDim());
-    return g_.Rotary(at + "_rotary", x, {.theta = config_.theta, .scaling = config_.scaling});
+    if (model_.qk_norm()) x = Norm(at + "_norm", x, HeadDim());
+    return g_.Rotary(at + "_rotary", x, {.theta = model_.theta(), .scaling = Scaling()});
   }
 
   Value Mlp(const std::string& at, Value x) {  // [b,t,H] -> [b,t,H]
-    if (config_.experts == 0) return Dense(at, x, config_.inner);
+    if (model_.experts() == 0) return Dense(at, x, model_.inner());
     const Value chosen = Experts(at, x);
-    if (config_.shared == 0) return chosen;
-    return g_.Add(at + ".sum", Dense(at + ".shared", x, config_.shared), chosen);
+    if (model_.shared_inner() == 0) return chosen;
+    return g_.Add(at + ".sum", Dense(at + ".shared", x, model_.shared_inner()), chosen);
   }
 
   Value Dense(const std::string& at, Value x, int64_t width) {
@@ -104,31 +118,33 @@ class Llama {
   }
 
   Value Experts(const std::string& at, Value x) {
-    const NamedDim experts("experts", config_.experts);
+    const NamedDim experts("experts", model_.experts());
     const Value router =
         g_.Variable(at + ".router.weight", {Hidden(), experts}, Normal(kDeviation));
     const Value logits = g_.Linear(at + ".router", x, router, {}, {.wide = true});
     AttrMap queues;
-    if (config_.run > 0) queues["run"] = config_.run;
-    if (config_.capacity > 0) {
-      queues["capacity"] = config_.capacity;
-      queues["groups"] = config_.experts;
+    if (model_.routed_positions() > 0) queues["run"] = model_.routed_positions();
+    if (model_.capacity() > 0) {
+      queues["capacity"] = model_.capacity();
+      queues["groups"] = model_.experts();
     }
     AttrMap route = queues;
-    route["choices"] = config_.choices;
-    route["normalized"] = config_.normalized;
-    if (config_.scores != kSoftmax) route["scores"] = config_.scores;
+    route["choices"] = model_.experts_per_token();
+    route["normalized"] = model_.norm_topk_prob();
+    if (model_.scores() != kSoftmax) route["scores"] = model_.scores();
     std::vector<Value> read = {logits};
-    if (config_.bias_rate > 0) {
-      route["bias_rate"] = config_.bias_rate;
+    if (model_.bias_rate() > 0) {
+      route["bias_rate"] = model_.bias_rate();
       read.push_back(g_.Variable(at + ".router.bias", {experts}, NoDecay(Zeros())));
     }
-    if (config_.balance > 0) route["balance"] = config_.balance;
-    if (config_.z > 0) route["z"] = config_.z;
+    if (model_.aux_loss_coeff() > 0) route["balance"] = model_.aux_loss_coeff();
+    if (model_.z_loss_coeff() > 0) route["z"] = model_.z_loss_coeff();
     const Value w = g_.Op("route", at + ".route", read, route);
     const Value ids = w.output(1), slots = w.output(2), offsets = w.output(3);
-    queues["experts"] = config_.experts;
-    const int64_t taken = config_.choices * (config_.run > 0 ? config_.run : config_.sequence);
+    queues["experts"] = model_.experts();
+    const int64_t taken =
+        model_.experts_per_token() *
+        (model_.routed_positions() > 0 ? model_.routed_positions() : model_.sequence());
     const auto product = [&](const std::string& name, Value y, NamedDim in, NamedDim out,
                              Init init) {
       const Value weight =
@@ -144,46 +160,87 @@ class Llama {
     return g_.Op("combine", at + ".combine", {x, ids, slots, w}, queues);
   }
 
-  const LlamaConfig& config_;
+  const proto::Model& model_;
   GraphBuilder g_;
 };
 
-std::string NumberText(double value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
+// The usual width of a gated MLP with as many weights as one of 4 * hidden: 8/3 of it, rounded up
+// to a multiple of 64.
+int64_t UsualInner(int64_t hidden) { return (hidden * 8 / 3 + 63) / 64 * 64; }
+
+// Numbers that act on the experts of a mixture.
+constexpr std::string_view kOfExperts[] = {"experts_per_token", "shared_inner", "norm_topk_prob",
+                                           "capacity",          "scores",       "bias_rate",
+                                           "aux_loss_coeff",    "z_loss_coeff", "routed_positions"};
+
+absl::Status CheckNoExperts(const proto::Model& said) {
+  for (const std::string_view name : kOfExperts) {
+    const Row& row = *FindRow(ModelRows(), name);
+    if (said.has_experts() || !HasField(row, said)) continue;
+    return InputError("--" + std::string(name) + "=" + FieldText(row, said),
+                      "acts on nothing in a model without experts",
+                      "add --experts=N, or leave it out");
+  }
+  return absl::OkStatus();
 }
 
-absl::Status CheckExperts(const LlamaConfig& config) {
-  if (config.experts == 0) return absl::OkStatus();
-  if (config.choices < 1 || config.choices > config.experts) {
-    return InputError("--choices=" + std::to_string(config.choices),
-                      "is out of range: there are " + std::to_string(config.experts) + " experts",
-                      "use 1 to " + std::to_string(config.experts));
+absl::Status CheckExperts(const proto::Model& model) {
+  const int64_t experts = model.experts(), chosen = model.experts_per_token();
+  if (chosen > experts) {
+    return InputError("--experts_per_token=" + std::to_string(chosen),
+                      "is out of range: there are " + std::to_string(experts) + " experts",
+                      "use 1 to " + std::to_string(experts));
   }
-  if (config.run > 0 && config.sequence % config.run != 0) {
-    return InputError("--run=" + std::to_string(config.run),
-                      "does not divide --sequence=" + std::to_string(config.sequence),
-                      "use a divisor, or leave it out: a sequence is a run then");
+  const int64_t positions =
+      model.routed_positions() > 0 ? model.routed_positions() : model.sequence();
+  if (model.sequence() % positions != 0) {
+    return InputError("--routed_positions=" + std::to_string(positions),
+                      "does not divide --sequence=" + std::to_string(model.sequence()),
+                      "use a divisor, or leave it out: a whole sequence is routed together then");
   }
-  for (const auto& [flag, factor] :
-       {std::pair("balance", config.balance), std::pair("z", config.z)}) {
-    if (factor >= 0 && factor <= 1000) continue;
-    return InputError(std::string("--") + flag + '=' + NumberText(factor), "is out of range",
-                      "use a small number, as 0.01, or 0 for none");
+  const double capacity = model.capacity();
+  const std::string flag = absl::StrCat("--capacity=", capacity);
+  if (capacity > static_cast<double>(experts)) {
+    return InputError(flag, "is out of range",
+                      "use slots relative to even routing, as 1.25, or 0 to drop nothing");
   }
-  if (config.scores != kSoftmax && config.scores != "sigmoid") {
-    return InputError("--scores=" + config.scores, "is not known", "use softmax or sigmoid");
-  }
-  if (!(config.bias_rate >= 0 && config.bias_rate <= 1)) {
-    return InputError("--bias_rate=" + NumberText(config.bias_rate), "is out of range",
-                      "use a small number, as 0.001, or 0 for no bias");
-  }
-  if (!(config.capacity >= 0 && config.capacity <= static_cast<double>(config.experts))) {
-    return InputError("--capacity=" + NumberText(config.capacity), "is out of range",
+  const double even = static_cast<double>(positions * chosen) / static_cast<double>(experts);
+  if (capacity > 0 && capacity < 1 && capacity * even < 1) {
+    return InputError(flag,
+                      absl::StrCat("leaves less than one slot to an expert, of ", even,
+                                   " tokens where routing is even"),
                       "use slots relative to even routing, as 1.25, or 0 to drop nothing");
   }
   return absl::OkStatus();
+}
+
+absl::Status FinishLlama(const proto::Model& said, proto::Model* model) {
+  const int64_t heads = model->heads(), hidden = model->hidden();
+  if (!said.has_groups() && said.has_heads() && !said.has_preset()) model->set_groups(heads);
+  if (!said.has_inner() && said.has_hidden()) model->set_inner(UsualInner(hidden));
+  if (!said.has_head_dim() && (said.has_heads() || said.has_hidden())) {
+    if (hidden % heads != 0) {
+      return InputError("--heads=" + std::to_string(heads),
+                        "does not divide --hidden=" + std::to_string(hidden),
+                        "write --head_dim=N, the size of a head");
+    }
+    model->set_head_dim(hidden / heads);
+  }
+  RETURN_IF_ERROR(model->experts() > 0 ? CheckExperts(*model) : CheckNoExperts(said));
+  if (heads % model->groups() != 0) {
+    return InputError("--groups=" + std::to_string(model->groups()),
+                      "does not divide --heads=" + std::to_string(heads),
+                      "each group has an equal part of the query heads");
+  }
+  if (model->head_dim() % 2 != 0) {
+    return InputError("--head_dim=" + std::to_string(model->head_dim()), "is odd",
+                      "use an even number: rotary positions turn pairs of elements");
+  }
+  return absl::OkStatus();
+}
+
+proto::Graph BuildLlama(const proto::Model& model, const std::string& name) {
+  return Llama(model, name).Build();
 }
 
 }  // namespace
@@ -191,7 +248,10 @@ absl::Status CheckExperts(const LlamaConfig& config) {
 Family LlamaFamily() {
   return {.name = "llama",
           .models = "Llama, Mistral, Mixtral and Qwen",
+          .defaults = kLlamaDefaults,
           .presets = LlamaPresets(),
+          .finish = FinishLlama,
+          .build = BuildLlama,
           .known_by = {"wte", "norm_f.weight"},
           .splits = {{"wte", S(0)},
                      {"head.weight", S(0)},
@@ -208,69 +268,6 @@ Family LlamaFamily() {
                      {.variable = "h.*.mlp.experts.up.weight", .sbp = S(2), .by_expert = S(0)},
                      {.variable = "h.*.mlp.experts.proj.weight", .sbp = S(1), .by_expert = S(0)}},
           .files = &LlamaFiles()};
-}
-
-int64_t UsualInner(int64_t hidden) { return (hidden * 8 / 3 + 63) / 64 * 64; }
-
-absl::Status CheckLlamaConfig(const LlamaConfig& config) {
-  struct Number {
-    const char* flag;
-    int64_t value, least, largest;
-  };
-  const Number numbers[] = {
-      {"layers", config.layers, 1, 10000},       {"heads", config.heads, 1, 10000},
-      {"groups", config.groups, 1, 10000},       {"head_dim", config.head_dim, 1, 1 << 16},
-      {"hidden", config.hidden, 1, 1 << 20},     {"inner", config.inner, 1, 1 << 22},
-      {"sequence", config.sequence, 1, 1 << 24}, {"vocab", config.vocab, 1, 1 << 28},
-      {"window", config.window, 0, 1 << 24},     {"experts", config.experts, 0, 1 << 12},
-      {"shared", config.shared, 0, 1 << 22},     {"run", config.run, 0, 1 << 24}};
-  for (const Number& n : numbers) {
-    if (n.value >= n.least && n.value <= n.largest) continue;
-    return InputError(std::string("--") + n.flag + '=' + std::to_string(n.value), "is out of range",
-                      "use " + std::to_string(n.least) + " to " + std::to_string(n.largest));
-  }
-  if (!(config.theta > 1 && std::isfinite(config.theta))) {
-    return InputError("--theta=" + NumberText(config.theta), "is no base of rotary frequencies",
-                      "use a number above 1: 10000, 500000, ...");
-  }
-  if (!(config.epsilon > 0 && config.epsilon < 1)) {
-    return InputError("--norm_epsilon=" + NumberText(config.epsilon), "is out of range",
-                      "use a number above 0 and below 1: 1e-5, 1e-6, ...");
-  }
-  RETURN_IF_ERROR(CheckExperts(config));
-  if (config.heads % config.groups != 0) {
-    return InputError("--groups=" + std::to_string(config.groups),
-                      "does not divide --heads=" + std::to_string(config.heads),
-                      "each group has an equal part of the query heads");
-  }
-  if (config.head_dim % 2 != 0) {
-    return InputError("--head_dim=" + std::to_string(config.head_dim), "is odd",
-                      "use an even number: rotary positions turn pairs of elements");
-  }
-  return absl::OkStatus();
-}
-
-proto::Graph BuildLlama(const LlamaConfig& config) {
-  const absl::Status status = CheckLlamaConfig(config);
-  CHECK(status.ok()) << status;
-  return Llama(config).Build();
-}
-
-int64_t ParameterCount(const LlamaConfig& config) {
-  const int64_t qkv = (config.heads + 2 * config.groups) * config.head_dim;
-  const int64_t mlps =
-      config.experts > 0 ? config.experts * config.inner + config.shared : config.inner;
-  const int64_t weights = config.hidden * qkv + config.heads * config.head_dim * config.hidden +
-                          config.experts * config.hidden + 3 * config.hidden * mlps;
-  const int64_t biases = (config.qkv_bias ? qkv : 0) + (config.bias_rate > 0 ? config.experts : 0);
-  const int64_t norms = 2 * config.hidden + (config.qk_norm ? 2 * config.head_dim : 0);
-  const int64_t embeddings = config.vocab * config.hidden * (config.tied ? 1 : 2);
-  return config.layers * (weights + biases + norms) + config.hidden + embeddings;
-}
-
-int64_t ActiveParameterCount(const LlamaConfig& config) {
-  const int64_t others = config.experts > 0 ? config.experts - config.choices : 0;
-  return ParameterCount(config) - config.layers * others * 3 * config.hidden * config.inner;
 }
 
 }  // namespace oneflow

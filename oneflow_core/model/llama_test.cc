@@ -1,40 +1,40 @@
 #include "oneflow_core/model/llama.h"
 
+#include <google/protobuf/text_format.h>
+
 #include <catch2/catch.hpp>
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/graph/graph_text.h"
+#include "oneflow_core/model/families.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/op/check_graph.h"
 
 namespace oneflow {
 namespace {
 
-LlamaConfig OneLayer() {
-  LlamaConfig config = *LlamaPreset("llama-tiny");
-  config.name = "one", config.layers = 1;
-  return config;
+proto::Model OneLayer(const std::string& more = "") {
+  return MakeModel("family: 'llama' preset: 'llama-tiny' layers: 1 " + more);
 }
 
-int64_t VariableElements(const proto::Graph& message) {
-  const Graph graph = *GraphFromProto(message, "graph");
-  int64_t elements = 0;
-  for (const Op& op : graph.ops) {
-    if (op.kind == "variable") elements += graph.tensors[op.outputs[0]].shape.elements();
-  }
-  return elements;
+proto::Model Published(const char* preset) {
+  return MakeModel(absl::StrCat("family: 'llama' preset: '", preset, "'"));
 }
 
-std::string Error(const LlamaConfig& config) {
-  return std::string(ToStd(CheckLlamaConfig(config).message()));
+std::string Error(const std::string& text) {
+  proto::Model said;
+  REQUIRE(google::protobuf::TextFormat::ParseFromString("family: 'llama' " + text, &said));
+  return std::string(ToStd(CompleteModel(said).status().message()));
 }
 
 }  // namespace
 
 TEST_CASE("the graph of one Llama layer") {
-  const Graph graph = *GraphFromProto(BuildLlama(OneLayer()), "one");
+  const Graph graph = *GraphFromProto(BuildModel(OneLayer(), "one"), "one");
   CHECK('\n' + ToText(graph) == R"(
 graph one family=llama mesh=1 ops=29 boxing=0 loss=loss outputs=logits
   tokens                i32[batch,16]  = input                                      source=tokens
@@ -70,20 +70,20 @@ graph one family=llama mesh=1 ops=29 boxing=0 loss=loss outputs=logits
 }
 
 TEST_CASE("biases, norms of queries and keys, and a head of its own add variables") {
-  const auto ops = [](const LlamaConfig& config) { return BuildLlama(config).op_size(); };
+  const auto ops = [](const proto::Model& config) { return BuildModel(config).op_size(); };
   const int plain = ops(OneLayer());
-  LlamaConfig config = OneLayer();
-  config.tied = false;
+  proto::Model config = OneLayer();
+  config.set_tied(false);
   CHECK(ops(config) == plain + 1);
   config = OneLayer();
-  config.qkv_bias = true;
+  config.set_qkv_bias(true);
   CHECK(ops(config) == plain + 1);
-  CHECK(AttrBool(*(*GraphFromProto(BuildLlama(config), "g")).FindOp("h.0.attn.qkv.bias"), "decay",
+  CHECK(AttrBool(*(*GraphFromProto(BuildModel(config), "g")).FindOp("h.0.attn.qkv.bias"), "decay",
                  true) == false);
   config = OneLayer();
-  config.qk_norm = true, config.epsilon = 1e-6;
+  config.set_qk_norm(true), config.set_norm_epsilon(1e-6);
   CHECK(ops(config) == plain + 4);
-  const Graph graph = *GraphFromProto(BuildLlama(config), "g");
+  const Graph graph = *GraphFromProto(BuildModel(config), "g");
   CHECK(graph.tensors[graph.FindTensor("h.0.attn.k_norm.weight")].shape == Shape{8});
   CHECK(graph.tensors[graph.FindOp("h.0.attn.q_rotary")->inputs[0]].name == "h.0.attn.q_norm");
   for (const char* norm : {"h.0.norm_1", "h.0.attn.q_norm", "norm_f"}) {
@@ -92,9 +92,9 @@ TEST_CASE("biases, norms of queries and keys, and a head of its own add variable
 }
 
 TEST_CASE("windows and scaled rotary frequencies are attributes") {
-  LlamaConfig config = *LlamaPreset("llama3.2-1b");
-  config.window = 128;
-  const Graph graph = *GraphFromProto(BuildLlama(config), "g");
+  proto::Model config = MakeModel("family: 'llama' preset: 'llama3.2-1b'");
+  config.set_window(128);
+  const Graph graph = *GraphFromProto(BuildModel(config), "g");
   CHECK(AttrInt(*graph.FindOp("h.15.attn.core"), "window") == 128);
   for (const char* name : {"h.3.attn.q_rotary", "h.3.attn.k_rotary"}) {
     const Op& rotary = *graph.FindOp(name);
@@ -124,17 +124,16 @@ TEST_CASE("presets of Llama, Mistral, Mixtral and Qwen have the published number
       {"qwen3-235b-a22b", 235093634560}};
   for (const auto& [name, parameters] : published) {
     INFO(name);
-    CHECK(ParameterCount(*LlamaPreset(name)) == parameters);
+    CHECK(CountParameters(BuildModel(Published(name))) == parameters);
   }
   // The presets for tests and measurements are about as large as those of the GPT.
   CHECK(LlamaPresets().size() == std::size(published) + 3);
-  CHECK(ParameterCount(*LlamaPreset("llama-124m")) == 124730880);
+  CHECK(CountParameters(BuildModel(Published("llama-124m"))) == 124730880);
 }
 
 TEST_CASE("a bias that a rule moves is chosen with, and is no weight that decays") {
-  LlamaConfig config = OneLayer();
-  config.experts = 4, config.scores = "sigmoid", config.bias_rate = 0.01;
-  const Graph graph = *GraphFromProto(BuildLlama(config), "g");
+  proto::Model config = OneLayer("experts: 4 scores: 'sigmoid' bias_rate: 0.01");
+  const Graph graph = *GraphFromProto(BuildModel(config), "g");
   const Op& route = *graph.FindOp("h.0.mlp.route");
   CHECK(AttrString(route, "scores") == "sigmoid");
   CHECK(AttrDouble(route, "bias_rate") == 0.01);
@@ -143,10 +142,10 @@ TEST_CASE("a bias that a rule moves is chosen with, and is no weight that decays
   CHECK(bias.name == "h.0.mlp.router.bias");
   CHECK(bias.shape == Shape{4});
   CHECK_FALSE(AttrBool(*graph.FindOp(bias.name), "decay", true));
-  const int64_t biased = ParameterCount(config);
-  config.bias_rate = 0;
-  CHECK(biased == ParameterCount(config) + 4);
-  CHECK(GraphFromProto(BuildLlama(config), "g")->FindOp("h.0.mlp.route")->inputs.size() == 1);
+  const int64_t biased = CountParameters(BuildModel(config));
+  config.set_bias_rate(0);
+  CHECK(biased == CountParameters(BuildModel(config)) + 4);
+  CHECK(GraphFromProto(BuildModel(config), "g")->FindOp("h.0.mlp.route")->inputs.size() == 1);
 }
 
 TEST_CASE("a token reads the parameters of the experts that it chooses") {
@@ -157,47 +156,83 @@ TEST_CASE("a token reads the parameters of the experts that it chooses") {
                                                     {"qwen3-8b", 8190735360}};
   for (const auto& [name, parameters] : active) {
     INFO(name);
-    CHECK(ActiveParameterCount(*LlamaPreset(name)) == parameters);
+    const proto::Model model = Published(name);
+    CHECK(CountActiveParameters(model, BuildModel(model)) == parameters);
   }
 }
 
-TEST_CASE("parameters of Llama are counted as the graph has them") {
-  for (const std::string& name : LlamaPresets()) {
-    INFO(name);
-    const LlamaConfig config = *LlamaPreset(name);
-    CHECK(CheckLlamaConfig(config).ok());
-    CHECK(ParameterCount(config) == VariableElements(BuildLlama(config)));
-  }
-}
-
-TEST_CASE("bad configurations of Llama name the flag") {
-  const auto with = [](auto set) {
-    LlamaConfig config;
-    set(config);
-    return Error(config);
-  };
-  CHECK(with([](LlamaConfig& c) { c.groups = 5; }) ==
+TEST_CASE("numbers of a Llama that do not fit name the flag") {
+  CHECK(Error("groups: 5") ==
         "--groups=5: does not divide --heads=12; each group has an equal part of the query heads");
-  CHECK(with([](LlamaConfig& c) { c.head_dim = 7; }) ==
+  CHECK(Error("head_dim: 7") ==
         "--head_dim=7: is odd; use an even number: rotary positions turn pairs of elements");
-  CHECK(with([](LlamaConfig& c) { c.layers = 0; }) ==
-        "--layers=0: is out of range; use 1 to 10000");
-  CHECK(with([](LlamaConfig& c) { c.window = -1; }) ==
-        "--window=-1: is out of range; use 0 to 16777216");
-  CHECK(with([](LlamaConfig& c) { c.theta = 1; }) ==
-        "--theta=1: is no base of rotary frequencies; use a number above 1: 10000, 500000, ...");
-  CHECK(with([](LlamaConfig& c) { c.epsilon = 0; }) ==
-        "--norm_epsilon=0: is out of range; use a number above 0 and below 1: 1e-5, 1e-6, ...");
-  CHECK(ToStd(LlamaPreset("llama3.1-9b").status().message()) ==
+  CHECK(Error("heads: 5") ==
+        "--heads=5: does not divide --hidden=768; write --head_dim=N, the size of a head");
+  CHECK(Error("preset: 'llama3.1-9b'") ==
         "--preset=llama3.1-9b: no such preset; did you mean llama3.1-8b?");
-  CHECK(ToStd(LlamaPreset("qwen3").status().message()) ==
-        "--preset=qwen3: no such preset; did you mean qwen3-0.6b?");
+  CHECK(Error("layers: 0") ==
+        "--layers=0: is out of range; use 1 to 10000, or leave it out; the default: the preset's");
+  CHECK_THAT(Error("window: -1"), Catch::StartsWith("--window=-1: is out of range; use 0 to"));
+  CHECK_THAT(Error("theta: 1"), Catch::StartsWith("--theta=1: is out of range"));
+  CHECK_THAT(Error("norm_epsilon: 0"), Catch::StartsWith("--norm_epsilon=0: is out of range"));
+  CHECK_THAT(Error("scores: 'tanh' experts: 2"),
+             Catch::StartsWith("--scores=tanh: is not known; use softmax or sigmoid"));
+  CHECK_THAT(Error("hidden: 1048576 heads: 1"), Catch::StartsWith("--head_dim=1048576: is out"));
+  CHECK(Error("rope_scaling { factor: 8 low: 4 high: 1 positions: 8192 }") ==
+        "--rope_scaling=8,4,1,8192: has a HIGH that is not above LOW; write "
+        "FACTOR,LOW,HIGH,POSITIONS, as in --rope_scaling=8,1,4,8192");
+  CHECK(Error("preset: 'qwen3'") == "--preset=qwen3: no such preset; did you mean qwen3-0.6b?");
 }
 
-TEST_CASE("the usual width of a gated MLP") {
-  CHECK(UsualInner(32) == 128);
-  CHECK(UsualInner(128) == 384);
-  CHECK(UsualInner(4096) == 10944);
+TEST_CASE("numbers of a mixture need experts, and a capacity a slot of each") {
+  CHECK(Error("experts: 4 experts_per_token: 5") ==
+        "--experts_per_token=5: is out of range: there are 4 experts; use 1 to 4");
+  for (const char* said : {"experts_per_token: 2", "capacity: 1.25", "shared_inner: 8",
+                           "norm_topk_prob: false", "scores: 'sigmoid'", "bias_rate: 0.001",
+                           "aux_loss_coeff: 0.1", "z_loss_coeff: 0.1", "routed_positions: 8"}) {
+    CHECK_THAT(Error(said), Catch::Contains(": acts on nothing in a model without experts; add "
+                                            "--experts=N, or leave it out"));
+    CHECK(Error(std::string("experts: 4 ") + said).empty());
+    CHECK(Error(std::string("preset: 'mixtral-8x7b' ") + said).empty());
+  }
+  CHECK(Error("sequence: 1024 experts: 8 capacity: 0.0001") ==
+        "--capacity=0.0001: leaves less than one slot to an expert, of 256 tokens where routing is "
+        "even; use slots relative to even routing, as 1.25, or 0 to drop nothing");
+  CHECK(Error("experts: 64 routed_positions: 4 capacity: 1.25").empty());  // 0.125 tokens: one slot
+}
+
+TEST_CASE("what follows from heads and the width, unless a preset or the user says it") {
+  const auto text = [](const std::string& said) {
+    const proto::Model model = MakeModel("family: 'llama' " + said);
+    return absl::StrCat(model.groups(), " ", model.inner(), " ", model.head_dim());
+  };
+  CHECK(text("") == "4 2432 64");
+  CHECK(text("heads: 4 hidden: 32") == "4 128 8");
+  CHECK(text("heads: 4 hidden: 128 groups: 2 inner: 100 head_dim: 10") == "2 100 10");
+  CHECK(text("preset: 'llama3-8b' heads: 64") == "8 14336 64");
+  CHECK(text("preset: 'llama3-8b' hidden: 4096") == "8 10944 128");
+}
+
+TEST_CASE("a complete model comes back as it is, in every family") {
+  for (const Family& family : Families()) {
+    for (const Preset& preset : family.presets) {
+      INFO(preset.name);
+      const proto::Model model = MakeModel(
+          absl::StrCat("family: '", ToAbsl(family.name), "' preset: '", preset.name, "'"));
+      CHECK(CompleteModel(model)->SerializeAsString() == model.SerializeAsString());
+    }
+  }
+  CHECK(
+      MakeModel("family: 'llama' preset: 'llama3.1-8b' rope_scaling {}").rope_scaling().factor() ==
+      0);
+}
+
+TEST_CASE("numbers and presets of another family are refused") {
+  CHECK(Error("bias: false") ==
+        "--bias=false: is a flag of `oneflow model gpt`, and the family is llama; leave it out");
+  CHECK(Error("preset: 'gpt2-124m'") ==
+        "--preset=gpt2-124m: is a preset of the family gpt; write `oneflow model gpt "
+        "--preset=gpt2-124m`");
 }
 
 }  // namespace oneflow

@@ -1,5 +1,6 @@
 #include "oneflow_core/recipe/field_text.h"
 
+#include <glog/logging.h>
 #include <google/protobuf/util/field_mask_util.h>
 
 #include <cmath>
@@ -9,9 +10,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/recipe/words.h"
@@ -79,31 +80,38 @@ std::string DefaultWords(const Row& row) {
   return text.substr(0, text.find_last_not_of('.') + 1);
 }
 
-absl::Status CheckRange(std::string_view where, const Row& row, double number) {
-  if (number >= row.least && number <= row.most) return absl::OkStatus();
-  if (row.least == -kNoLimit && row.most == kNoLimit) return InputError(where, "is no number");
+// "use auto, or 0 to 8".
+std::string RangeHint(const Row& row) {
   std::string hint = "use ";
   if (!row.absent.empty()) absl::StrAppend(&hint, std::string(row.absent), ", or ");
-  if (row.least == -kNoLimit) {
-    absl::StrAppend(&hint, "at most ", LimitText(row.most));
-  } else if (row.most == kNoLimit) {
-    absl::StrAppend(&hint, LimitText(row.least), " or more");
+  const std::string low = row.above != -kNoLimit   ? "more than " + LimitText(row.above)
+                          : row.least != -kNoLimit ? LimitText(row.least)
+                                                   : "";
+  const std::string high = row.below != kNoLimit  ? "less than " + LimitText(row.below)
+                           : row.most != kNoLimit ? LimitText(row.most)
+                                                  : "";
+  if (low.empty() || high.empty()) {
+    const bool more = high.empty() && row.above == -kNoLimit;
+    absl::StrAppend(&hint, low.empty() && row.below == kNoLimit ? "at most " : "", low, high,
+                    more ? " or more" : "");
   } else {
-    absl::StrAppend(&hint, LimitText(row.least), " to ", LimitText(row.most));
+    absl::StrAppend(&hint, low, row.above == -kNoLimit && row.below == kNoLimit ? " to " : " and ",
+                    high);
   }
   const std::string by_default = DefaultWords(row);
   if (row.absent.empty() && !by_default.empty()) {
     absl::StrAppend(&hint, ", or leave it out; the default: ", by_default);
   }
-  return InputError(where, "is out of range", hint);
+  return hint;
 }
 
 // An example of a value: the default, where that is more than nothing.
-std::string MakeExample(const Row& row, const FieldDescriptor& field) {
-  const std::string value(row.default_text);
+std::string MakeExample(std::string_view type, std::string_view default_text) {
   double number = 0;
-  if (absl::SimpleAtod(value, &number) && number != 0) return value;
-  return field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE ? "0.1" : "4";
+  if (absl::SimpleAtod(ToAbsl(default_text), &number) && number != 0) {
+    return std::string(default_text);
+  }
+  return type == "double" ? "0.1" : "4";
 }
 
 // Sets a field of whole numbers of any width.
@@ -119,8 +127,11 @@ void SetInteger(const FieldDescriptor& field, int64_t number, Message* message) 
 absl::Status SetNumber(const std::string& where, const Row& row, const FieldDescriptor& field,
                        std::string_view text, Message* message) {
   const Reflection& reflection = *message->GetReflection();
-  RETURN_IF_ERROR(CheckScalar(absl::StrCat(where.substr(0, where.size() - text.size())),
-                              field.cpp_type_name(), text, MakeExample(row, field)));
+  const absl::Status is_number = CheckScalar(where, field.cpp_type_name(), text, row.default_text);
+  if (!is_number.ok() && !row.absent.empty()) {
+    return InputError(where, "is no number", RangeHint(row));
+  }
+  RETURN_IF_ERROR(is_number);
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
     double number = 0;
     (void)absl::SimpleAtod(ToAbsl(text), &number);
@@ -164,9 +175,19 @@ int64_t GetInteger(const FieldDescriptor& field, const Message& message) {
 
 }  // namespace
 
-absl::Status CheckScalar(std::string_view flag, std::string_view type, std::string_view text,
-                         std::string_view example) {
-  const std::string begin(flag), where = begin + std::string(text);
+absl::Status CheckRange(std::string_view where, const Row& row, double number) {
+  if (number >= row.least && number <= row.most && number > row.above && number < row.below) {
+    return absl::OkStatus();
+  }
+  const bool any = row.least == -kNoLimit && row.most == kNoLimit && row.above == -kNoLimit &&
+                   row.below == kNoLimit;
+  if (any) return InputError(where, "is no number");
+  return InputError(where, "is out of range", RangeHint(row));
+}
+
+absl::Status CheckScalar(std::string_view where, std::string_view type, std::string_view text,
+                         std::string_view default_text) {
+  const std::string begin(where.substr(0, where.size() - text.size()));
   double number = 0;
   int64_t integer = 0;
   const bool is_number = absl::SimpleAtod(ToAbsl(text), &number);
@@ -177,7 +198,7 @@ absl::Status CheckScalar(std::string_view flag, std::string_view type, std::stri
     return InputError(where, "is neither true nor false",
                       absl::StrCat("write ", begin, "true or ", begin, "false"));
   }
-  const std::string hint = absl::StrCat(begin, std::string(example));
+  const std::string hint = begin + MakeExample(type, default_text);
   if (type == "double") {
     if (is_number && (!std::isinf(number) || text.find("nf") != text.npos)) return absl::OkStatus();
     return InputError(where, is_number ? "is too large a number" : "is no number",
@@ -222,7 +243,7 @@ absl::Status SetField(const Row& row, std::string_view text, Message* message,
       reflection.SetEnum(message, &field, FindValue(*field.enum_type(), text));
       return absl::OkStatus();
     case FieldDescriptor::CPPTYPE_BOOL: {
-      RETURN_IF_ERROR(CheckScalar(where.substr(0, where.size() - text.size()), "bool", text, ""));
+      RETURN_IF_ERROR(CheckScalar(where, "bool", text, ""));
       bool value = false;
       (void)ParseBool(text, &value);
       reflection.SetBool(message, &field, value);
@@ -284,13 +305,25 @@ std::vector<const Row*> DifferingRows(std::span<const Row> rows, const Message& 
   return differing;
 }
 
-std::string FlagsText(std::span<const Row> rows, const Message& message) {
+void SetDefaults(std::span<const Row> rows, Message* message) {
+  for (const Row& row : rows) {
+    if (row.default_text.empty() || HasField(row, *message)) continue;
+    const absl::Status set = SetField(row, row.default_text, message);
+    CHECK(set.ok()) << set;
+  }
+}
+
+std::vector<std::string> FlagWords(std::span<const Row> rows, const Message& message) {
   std::vector<std::string> flags;
   for (const Row& row : rows) {
     if (!HasField(row, message)) continue;
     flags.push_back(absl::StrCat("--", ToAbsl(row.name), "=", FieldText(row, message)));
   }
-  return absl::StrJoin(flags, " ");
+  return flags;
+}
+
+std::string FlagsText(std::span<const Row> rows, const Message& message) {
+  return absl::StrJoin(FlagWords(rows, message), " ");
 }
 
 absl::Status SetFields(std::span<const Row> rows, std::string_view flags,
@@ -299,7 +332,8 @@ absl::Status SetFields(std::span<const Row> rows, std::string_view flags,
     const std::pair<std::string, std::string> parts = absl::StrSplit(flag, absl::MaxSplits('=', 1));
     const Row* row = parts.first.starts_with("--") ? FindRow(rows, parts.first.substr(2)) : nullptr;
     if (row == nullptr) {
-      return InputError(ToStd(flag), "is no choice", "write --NAME=VALUE of a choice that there is");
+      return InputError(ToStd(flag), "is no choice",
+                        "write --NAME=VALUE of a choice that there is");
     }
     const bool is_switch = flag.find('=') == absl::string_view::npos && IsSwitch(*row, *message);
     RETURN_IF_ERROR(SetField(*row, is_switch ? "true" : parts.second, message));

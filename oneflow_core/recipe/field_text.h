@@ -39,7 +39,9 @@ bool IsSwitch(const Row& row, const google::protobuf::Message& message);
 std::vector<const Row*> DifferingRows(std::span<const Row> rows, const google::protobuf::Message& a,
                                       const google::protobuf::Message& b);
 
-// "--batch=8 --schedule=gpipe": the fields that are there, as flags.
+// "--batch=8", "--schedule=gpipe": the fields that are there, as flags; and the same in one text.
+std::vector<std::string> FlagWords(std::span<const Row> rows,
+                                   const google::protobuf::Message& message);
 std::string FlagsText(std::span<const Row> rows, const google::protobuf::Message& message);
 
 // Parses such flags: the inverse of FlagsText. Errors: those of SetField, or a word that is no flag
@@ -49,14 +51,21 @@ absl::Status SetFields(std::span<const Row> rows, std::string_view flags,
 // The recipe of such flags, for tests and examples: requires that they are right.
 proto::Recipe RecipeOf(std::string_view flags);
 
+// Gives each absent field that has a default its default. Not for recipes: WithDefaults.
+void SetDefaults(std::span<const Row> rows, google::protobuf::Message* message);
+
 // Checks that a value of each field that is there is one that SetField takes. `prefix` begins the
 // error of a row's field.
 absl::Status CheckFields(std::span<const Row> rows, const google::protobuf::Message& message,
                          const std::function<std::string(const Row&)>& prefix);
 
-// What the type of a scalar says of a text: an input error where it is none of its values. `type`:
-// "bool", "int32", "int64", "uint64" or "double"; `example` is a value to show.
+// An input error where a number is outside of the row's range.
+absl::Status CheckRange(std::string_view where, const Row& row, double number);
+
+// An input error where a text is no value of a type: "bool", "int32", "int64", "uint64" or
+// "double". `flag`, as "--batch=", begins it; the default is shown as an example, where that is not
+// 0.
 absl::Status CheckScalar(std::string_view flag, std::string_view type, std::string_view text,
-                         std::string_view example);
+                         std::string_view default_text);
 
 }  // namespace oneflow

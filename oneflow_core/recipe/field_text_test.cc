@@ -25,6 +25,9 @@ TEST_CASE("a text that is no value is refused with an example") {
         "--fuse=maybe: is neither true nor false; write --fuse=true or --fuse=false");
   CHECK(FindError("precision", "fp32") ==
         "--precision=fp32: is not known; did you mean f32? use f32 or bf16");
+  CHECK(FindError("precision", "fp8") == "--precision=fp8: is not known; use f32 or bf16");
+  CHECK(FindError("precision", "fp16") ==
+        "--precision=fp16: is not known; did you mean bf16? use f32 or bf16");
   CHECK(FindError("schedule", "zb") ==
         "--schedule=zb: is not known; did you mean zero_bubble? use "
         "1f1b, gpipe, interleaved, zero_bubble, pipedream or 2bw");

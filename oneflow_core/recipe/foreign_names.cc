@@ -18,29 +18,6 @@ struct Foreign {
 // The flag of the same meaning, where it is no field with a row. Only where every value means the
 // same.
 constexpr Foreign kSame[] = {
-    {"hidden_size n_embd", "hidden"},
-    {"num_query_groups num_key_value_heads n_kv_heads", "groups"},
-    {"kv_channels", "head_dim"},
-    {"ffn_hidden_size intermediate_size", "inner"},
-    {"rotary_base rope_theta", "theta"},
-    {"rms_norm_eps", "norm_epsilon"},
-    {"qk_layernorm", "qk_norm"},
-    {"add_qkv_bias", "qkv_bias"},
-    {"sliding_window", "window"},
-    {"seq_length seq_len block_size", "sequence"},
-    {"vocab_size", "vocab"},
-    {"min_lr", "min_learning_rate"},
-    {"lr_decay_style decay_type lr_scheduler_type", "lr_schedule"},
-    {"lr_warmup_iters warmup_iters warmup_num_steps", "warmup_steps"},
-    {"lr_decay_iters", "decay_steps"},
-    {"clip_grad grad_clip gradient_clipping max_norm max_grad_norm", "clip"},
-    {"adam_beta1", "beta1"},
-    {"adam_beta2", "beta2"},
-    {"adam_eps adam_epsilon eps", "epsilon"},
-    {"wd", "weight_decay"},
-    {"eval_interval", "eval_every"},
-    {"save", "checkpoint_dir"},
-    {"save_interval", "checkpoint_every"},
     {"max_new_tokens", "tokens"},
 };
 
@@ -120,6 +97,8 @@ constexpr Foreign kAdvice[] = {
     {"lr_warmup_fraction", "write --warmup_steps=N"},
     {"lr_warmup_samples", "write --warmup_steps=N, in steps"},
     {"train_samples", "write --steps=N, in steps of --batch sequences"},
+    {"epochs num_epochs num_train_epochs",
+     "write --steps=N: an epoch is (tokens of --data) / (--batch x sequence) steps"},
     {"load load_checkpoint", "write --checkpoint_dir=FOLDER --resume"},
     {"data_path train_data dataset_path",
      "write --data=FILE, and --data=PREFIX.bin of Megatron's files"},
@@ -128,7 +107,8 @@ constexpr Foreign kAdvice[] = {
     {"num_processes nproc_per_node num_gpus world_size",
      "write --processes=N, or start one process for each block of devices with srun or torchrun"},
     {"log_interval", "write --metrics=FILE: it has a line for each step"},
-    {"tensorboard_dir", "write --metrics=FILE: it has a JSON line for each step"},
+    {"tensorboard_dir wandb wandb_project wandb_log report_to",
+     "write --metrics=FILE: it has a JSON line for each step"},
     {"model config", "write --graph=FILE, which `oneflow model FAMILY --out=FILE` makes"},
 };
 

@@ -1,6 +1,7 @@
 // The rows of Recipe: all that decides a plan beside the model and the cluster. A field without a
 // default stays absent until planning chooses it.
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/recipe/forms.h"
 #include "oneflow_core/recipe/idle.h"
@@ -21,6 +22,30 @@ std::string FindOverlap(const proto::Recipe& recipe) {
 
 std::string FindChunks(const proto::Recipe& recipe) {
   return recipe.schedule() == "interleaved" ? "2" : "1";
+}
+
+// Sums are made along all axes but those of stages and of one device.
+std::string AxesOfSums(const proto::Recipe& recipe) {
+  proto::Recipe sums;
+  for (const auto& axis : recipe.mesh().axis()) {
+    const bool factor = axis.name().find('.') != std::string::npos;
+    if (axis.name() == "pipe" || (axis.size() == 1 && !factor)) continue;
+    *sums.mutable_mesh()->add_axis() = axis;
+  }
+  const bool none = sums.mesh().axis().empty();
+  return none ? "one device a stage" : kMeshForm.print(sums.mesh());
+}
+
+// All schedules give the same bits but those with which weights lag.
+std::string LaggingSchedule(const proto::Recipe& recipe) {
+  const bool lags = recipe.schedule() == "pipedream" || recipe.schedule() == "2bw";
+  return lags ? recipe.schedule() : "synchronous";
+}
+
+// States and weights are split without a change.
+std::string SplitGradients(const proto::Recipe& recipe) {
+  const auto& axes = recipe.shard().gradients();
+  return axes.empty() ? "no gradients" : absl::StrJoin(axes, "+");
 }
 
 absl::Status DivideBatch(const proto::Recipe& recipe) {
@@ -62,11 +87,6 @@ const Row kRecipeRows[] = {
                  "alone.",
      .default_text = "training",
      .is_flag = false},
-    {.name = "documents",
-     .sentence = "Samples are packed documents: none sees another, positions begin anew, no label "
-                 "is of the next one.",
-     .default_text = "false",
-     .bits = Bits::kValues},
 
     // Parallelism.
     {.name = "mesh",
@@ -77,7 +97,8 @@ const Row kRecipeRows[] = {
      .bits = Bits::kSums,
      .searched = Searched::kNever,
      .advice = "it chooses the mesh; fix degrees as in --fix=pipe=2,tensor=4",
-     .form = &kMeshForm},
+     .form = &kMeshForm,
+     .moves = AxesOfSums},
     {.name = "device",
      .value = "cpu|cuda",
      .sentence = "Kind of the devices of the plan.",
@@ -97,7 +118,7 @@ const Row kRecipeRows[] = {
      .sentence =
          "Mesh axis that splits the experts of a mixture, as data.1. Default: expert, where "
          "the mesh has it.",
-     .group = kModelGroup,
+     .group = kParallelismGroup,
      .bits = Bits::kSums,
      .searched = Searched::kNever,
      .advice = "it splits experts over the axis expert; fix its degree as in --fix=expert=8"},
@@ -110,7 +131,8 @@ const Row kRecipeRows[] = {
      .bits = Bits::kSums,
      .searched = Searched::kChosen,
      .form = &kShardForm,
-     .idle = IdleShard},
+     .idle = IdleShard,
+     .moves = SplitGradients},
     {.name = "gather",
      .value = "each_use|each_micro_batch|once",
      .sentence = "When weights that --shard splits are gathered.",
@@ -174,7 +196,6 @@ const Row kRecipeRows[] = {
      .default_text = "false",
      .group = kParallelismGroup,
      .rare = kRare,
-     .bits = Bits::kSums,
      .idle = IdleAxisOrder},
 
     // Schedule.
@@ -203,7 +224,8 @@ const Row kRecipeRows[] = {
      .default_text = "1f1b",
      .group = kScheduleGroup,
      .bits = Bits::kValues,  // pipedream and 2bw
-     .searched = Searched::kChosen},
+     .searched = Searched::kChosen,
+     .moves = LaggingSchedule},
     {.name = "chunks",
      .value = "N",
      .sentence = "Slices of the model on each stage. Default: 2 where the schedule interleaves, "
@@ -350,9 +372,16 @@ const Row kRecipeRows[] = {
                  "needs more is refused. Default: no limit.",
      .group = kMemoryGroup,
      .rare = kRare,
+     .is_limit = true,
      .least = 1,
      .form = &kBytesForm,
      .idle = IdleHostMemory},
+    {.name = "documents",
+     .sentence = "Samples are packed documents: none sees another, positions begin anew, no label "
+                 "is of the next one.",
+     .default_text = "false",
+     .group = kDataGroup,
+     .bits = Bits::kValues},
     {.name = "state_layouts",
      .sentence = "The plan's graph states the layouts that were chosen.",
      .default_text = "false",

@@ -91,9 +91,11 @@ struct Row {
                                   // or `sentence` says it
   std::string_view absent;  // the word that leaves the field absent: "auto"; "" if there is none
   FlagGroup group = FlagGroup::kModelGroup;
-  bool rare = false;                          // shown by --help=all only
-  bool is_flag = true;                        // false: only files say it
-  double least = -kNoLimit, most = kNoLimit;  // of a number
+  bool rare = false;      // shown by --help=all only
+  bool is_flag = true;    // false: only files say it
+  bool is_limit = false;  // it refuses plans and changes none: a finished plan is held to it, too
+  double least = -kNoLimit, most = kNoLimit;   // of a number
+  double above = -kNoLimit, below = kNoLimit;  // the same, itself not among them
   std::string_view foreign;  // names in other systems that mean the same, blanks between
   Bits bits = Bits::kNone;
   Searched searched = Searched::kGiven;
@@ -105,6 +107,12 @@ struct Row {
   std::string_view (*idle)(const PlanCase& plan) = nullptr;
   // An input error where the value is not for those of other fields.
   absl::Status (*excludes)(const proto::Recipe& recipe) = nullptr;
+  // Of a Run: fields of which one must be there, too, and one that must not (check_needs.h).
+  std::string_view needs, conflicts;
+  // True if the processes of a run may have different values.
+  bool differs = false;
+  // The part of the value that moves bits, as text; null: all of it.
+  std::string (*moves)(const proto::Recipe& recipe) = nullptr;
 };
 
 // The rows of the fields of each message, in the order of the help; each field has one.

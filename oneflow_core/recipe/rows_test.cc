@@ -70,6 +70,10 @@ TEST_CASE("each field of Recipe has one row") {
   CHECK(ListNames(RecipeRows()) == ListFields(*proto::Recipe::descriptor()));
 }
 
+TEST_CASE("each field of Model has one row") {
+  CHECK(ListNames(ModelRows()) == ListFields(*proto::Model::descriptor()));
+}
+
 TEST_CASE("values are printed as they are read") {
   for (const Row& row : RecipeRows()) {
     if (row.form != nullptr && row.form->is_file) continue;

@@ -1,4 +1,10 @@
-// The rows of Run and of its optimizer: a training beside its model, recipe and cluster.
+// The rows of proto Run.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/recipe/message_form.h"
+#include "oneflow_core/recipe/parse_bytes.h"
 #include "oneflow_core/recipe/row.h"
 
 namespace oneflow {
@@ -6,30 +12,258 @@ namespace {
 
 using enum FlagGroup;
 
-const Row kOptimizerRows[] = {
-    {.name = "learning_rate",
-     .value = "RATE",
-     .sentence = "Peak learning rate.",
-     .default_text = "3e-4",
-     .group = kOptimizerGroup,
-     .least = 0,
-     .foreign = "lr",
-     .bits = Bits::kValues},
-};
+absl::Status ParseRates(std::string_view where, std::string_view text,
+                        proto::HostLinkRates* rates) {
+  const size_t colon = std::min(text.find(':'), text.size());
+  const auto to = ParseBytes(where, text.substr(0, colon));
+  const auto from = ParseBytes(where, text.substr(std::min(colon + 1, text.size())));
+  if (!to.ok() || !from.ok()) {
+    return InputError(where, "is not two rates",
+                      "write bytes a second to the host and from it, 1 or more each: e.g. 2GB:2GB");
+  }
+  rates->set_to_host(static_cast<double>(*to));
+  rates->set_from_host(static_cast<double>(*from));
+  return absl::OkStatus();
+}
+
+std::string PrintRates(const proto::HostLinkRates& rates) {
+  return absl::StrCat(PrintBytes(static_cast<int64_t>(rates.to_host())), ":",
+                      PrintBytes(static_cast<int64_t>(rates.from_host())));
+}
+
+const Form kHostLinkForm = MessageForm<proto::HostLinkRates, ParseRates, PrintRates>();
+
+constexpr double kMostSteps = (int64_t{1} << 32) - 1;  // as TokenSource counts them
 
 const Row kRunRows[] = {
+    {.name = "init_from",
+     .value = "FOLDER",
+     .sentence = "Checkpoint with whose weights a new run begins: the folder of a step, or one of "
+                 "checkpoints. Default: random weights.",
+     .group = kModelGroup,
+     .bits = Bits::kValues,
+     .conflicts = "resume=true"},
     {.name = "steps",
      .value = "N",
      .sentence = "Steps of the run.",
      .default_text = "100",
      .group = kRunGroup,
-     .least = 0,
+     .least = 1,
+     .most = kMostSteps,
      .foreign = "train_iters training_steps max_iters max_steps"},
+    {.name = "seed",
+     .value = "N",
+     .sentence = "Seed of the weights and of the order of the data.",
+     .default_text = "1",
+     .group = kRunGroup,
+     .bits = Bits::kValues},
+    {.name = "resume",
+     .value = "true|false|auto",
+     .sentence = "Continues from the newest checkpoint of --checkpoint_dir that is not damaged; "
+                 "auto: if there is one.",
+     .default_text = "false",
+     .group = kRunGroup,
+     .needs = "checkpoint_dir"},
+    {.name = "threads",
+     .value = "N",
+     .sentence = "Kernel threads over all devices. Default: the cores of the machine.",
+     .group = kRunGroup,
+     .rare = true,
+     .least = 1,
+     .most = 1024,
+     .differs = true},
+    {.name = "instruction_set",
+     .value = "NAME",
+     .sentence = "Instructions of kernels: baseline, avx2, avx512 or avx512_bf16. The last bits "
+                 "differ between them. Default: the most that the processor has.",
+     .group = kRunGroup,
+     .rare = true,
+     .bits = Bits::kSums,
+     .differs = true},
+    {.name = "stall_seconds",
+     .value = "SECONDS",
+     .sentence =
+         "Prints which worker waits for which when nothing has fired for this time; on GPUs "
+         "the run then ends with 1. 0: never.",
+     .default_text = "60",
+     .group = kRunGroup,
+     .rare = true,
+     .least = 0,
+     .differs = true},
+    {.name = "host_link",
+     .value = "TO:FROM",
+     .sentence =
+         "Copies between a CPU device's memory and the host's take at least as long as over "
+         "a link of such rates to the host and from it, in bytes a second, e.g. 2GB:2GB. "
+         "Default: as fast as memory.",
+     .group = kRunGroup,
+     .rare = true,
+     .form = &kHostLinkForm},
+    {.name = "synchronous",
+     .sentence = "On GPUs, each has one launch at a time, so that an error names the actor that "
+                 "made it. Slow.",
+     .default_text = "false",
+     .group = kRunGroup,
+     .rare = true},
+    {.name = "logical_devices",
+     .sentence = "On GPUs, ranks share the available GPUs. Otherwise rank r has GPU r.",
+     .default_text = "false",
+     .group = kRunGroup,
+     .rare = true},
+    {.name = "cuda_libs",
+     .value = "FOLDER",
+     .sentence = "Folder in which CUDA's libraries are looked for first. Default: where the loader "
+                 "looks, a toolkit, and the packages of python3.",
+     .group = kRunGroup,
+     .rare = true,
+     .differs = true},
+    {.name = "data",
+     .value = "FILE[:WEIGHT],...",
+     .sentence = "Training data: text, or .bin tokens of nanoGPT, llm.c or Megatron. With weights: "
+                 "samples are drawn in these proportions. A comma within a name is \\,.",
+     .group = kDataGroup,
+     .bits = Bits::kValues,
+     .differs = true},
+    {.name = "eval_data",
+     .value = "FILE[:WEIGHT],...",
+     .sentence = "Validation data, as --data. Default: none.",
+     .group = kDataGroup,
+     .differs = true},
+    {.name = "eval_fraction",
+     .value = "PART",
+     .sentence = "Last part of --data to validate on instead, e.g. 0.1.",
+     .default_text = "0",
+     .group = kDataGroup,
+     .least = 0,
+     .below = 1,
+     .bits = Bits::kValues,
+     .conflicts = "eval_data"},
+    {.name = "eval_every",
+     .value = "N",
+     .sentence = "Steps between validations. Default: only at the end.",
+     .group = kDataGroup,
+     .least = 1,
+     .most = kMostSteps,
+     .foreign = "eval_interval",
+     .needs = "eval_data eval_fraction"},
+    {.name = "eval_batches",
+     .value = "N",
+     .sentence = "Micro-batches of one validation.",
+     .default_text = "8",
+     .group = kDataGroup,
+     .rare = true,
+     .least = 1,
+     .most = kMostSteps,
+     .needs = "eval_data eval_fraction"},
+    {.name = "tokenizer",
+     .value = "NAME",
+     .sentence = "Tokenizer of --data that is text, as of `data`. Default: that of the checkpoint "
+                 "that the run goes on from or begins with; bytes of a new model.",
+     .group = kDataGroup,
+     .bits = Bits::kValues},
+    {.name = "end_of_text_id",
+     .value = "ID",
+     .sentence = "With --documents: the token that ends a document. Default: that of the "
+                 "tokenizer.",
+     .group = kDataGroup,
+     .rare = true,
+     .bits = Bits::kValues},
+    {.name = "token_bytes",
+     .value = "2|4",
+     .sentence = "Bytes of an id in files of token ids without a header. Default: 2, unless the "
+                 "ids look wider, which is refused.",
+     .group = kDataGroup,
+     .rare = true,
+     .bits = Bits::kValues},
+    {.name = "metrics",
+     .value = "FILE",
+     .sentence = "File of one JSON line a step. One that is there is moved to FILE.old-N, but "
+                 "--resume appends.",
+     .group = kDataGroup,
+     .differs = true},
+    {.name = "checkpoint_dir",
+     .value = "FOLDER",
+     .sentence = "Folder to write checkpoints to.",
+     .group = kDataGroup,
+     .foreign = "save"},
+    {.name = "checkpoint_every",
+     .value = "N",
+     .sentence = "Steps between checkpoints. Default: only at the end, also that of a run that a "
+                 "signal ends.",
+     .group = kDataGroup,
+     .least = 1,
+     .foreign = "save_interval",
+     .needs = "checkpoint_dir"},
+    {.name = "keep",
+     .value = "N",
+     .sentence = "Checkpoints to keep, the newest; older ones are removed when a newer one is on "
+                 "disk. Default: all.",
+     .group = kDataGroup,
+     .rare = true,
+     .least = 1,
+     .needs = "checkpoint_dir"},
+    {.name = "trace",
+     .value = "FILE",
+     .sentence = "Chrome or Perfetto trace to write.",
+     .group = kDataGroup,
+     .differs = true},
+    {.name = "predict",
+     .sentence = "Adds the predicted steps to --trace, for --cluster, or by kernel times measured "
+                 "here.",
+     .default_text = "false",
+     .group = kDataGroup,
+     .rare = true,
+     .needs = "trace",
+     .differs = true},
+    {.name = "processes",
+     .value = "N",
+     .sentence = "Processes that run the plan, each an equal part of its devices. Without "
+                 "--process_index this one starts the others on this host. Default: as the "
+                 "launcher says (srun, torchrun, ...), else one.",
+     .group = kProcessesGroup,
+     .least = 1,
+     .differs = true},
+    {.name = "interface",
+     .value = "NAME",
+     .sentence = "Network device on which processes exchange tensors, as `ip link` names it. "
+                 "Default: that of --trust_network, else loopback.",
+     .group = kProcessesGroup,
+     .rare = true,
+     .differs = true},
+    {.name = "trust_network",
+     .value = "CIDR",
+     .sentence = "Network on which processes exchange tensors, e.g. 10.1.0.0/16, neither encrypted "
+                 "nor authenticated. Default: that of --interface, else loopback.",
+     .group = kProcessesGroup,
+     .rare = true,
+     .differs = true},
+    {.name = "join_seconds",
+     .value = "SECONDS",
+     .sentence = "Time in which all processes must have started and joined; else the attempt "
+                 "ends.",
+     .default_text = "600",
+     .group = kProcessesGroup,
+     .rare = true,
+     .most = 86400,
+     .above = 0,
+     .differs = true},
+    {.name = "silence_seconds",
+     .value = "SECONDS",
+     .sentence = "A process of which the others hear nothing for this time is lost, and the "
+                 "attempt ends.",
+     .default_text = "5",
+     .group = kProcessesGroup,
+     .rare = true,
+     .least = 0.1,
+     .most = 3600},
+    {.name = "job_dir",
+     .value = "FOLDER",
+     .sentence = "Folder of the job, which all of its processes see.",
+     .group = kJobGroup,
+     .differs = true},
 };
 
 }  // namespace
-
-std::span<const Row> OptimizerRows() { return kOptimizerRows; }
 
 std::span<const Row> RunRows() { return kRunRows; }
 

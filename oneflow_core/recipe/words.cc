@@ -26,6 +26,16 @@ std::string Initials(std::string_view words) {
   return initials.size() > 1 ? initials : "";
 }
 
+// In rising order: bf61 is a mistyped bf16.
+std::string Digits(std::string_view text) {
+  std::string digits;
+  for (const char c : text) {
+    if (absl::ascii_isdigit(c)) digits += c;
+  }
+  std::sort(digits.begin(), digits.end());
+  return digits;
+}
+
 // Names of values in other programs.
 constexpr std::pair<std::string_view, std::string_view> kForeignValues[] = {
     {"gpu", "cuda"},      {"fp32", "f32"},     {"float32", "f32"},
@@ -52,7 +62,12 @@ std::string NearestChoice(const std::string& value, const std::vector<std::strin
   for (const std::string& choice : choices) {
     if (choice.size() >= 3 && plain.starts_with(choice)) return choice;
   }
-  return Nearest(plain, choices);
+  // A number is not mistyped for another: fp8 is no f32.
+  std::vector<std::string> alike;
+  for (const std::string& choice : choices) {
+    if (Digits(choice) == Digits(plain)) alike.push_back(choice);
+  }
+  return Nearest(plain, alike);
 }
 
 }  // namespace

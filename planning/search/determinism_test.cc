@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 #include "planning/search/draw_for_test.h"
 #include "planning/search/search.h"
 
@@ -13,10 +13,10 @@ namespace oneflow {
 namespace {
 
 SearchSpec MakeSpec(int64_t memory) {
-  GptConfig config;
-  config.layers = 4, config.heads = 4, config.hidden = 128, config.vocab = 512;
-  config.sequence = 128;
-  SearchSpec spec{.source = {BuildGpt(config), "gpt.textproto", {}}, .devices = 2};
+  proto::Model config = MakeModel("family: 'gpt'");
+  config.set_layers(4), config.set_heads(4), config.set_hidden(128), config.set_vocab(512);
+  config.set_sequence(128);
+  SearchSpec spec{.source = {BuildModel(config), "gpt.textproto", {}}, .devices = 2};
   spec.given.cluster = ReadClusterForTest("a100");
   spec.given.cluster.mutable_device()->set_memory_bytes(memory);
   spec.given.recipe.set_device(proto::CUDA);

@@ -8,8 +8,7 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/model/gpt.h"
-#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/model.h"
 #include "planning/search/blocks_by_slice.h"
 #include "planning/simulate/simulate_on.h"
 
@@ -28,34 +27,33 @@ constexpr char kCpu[] = R"(
 )";
 
 proto::Graph DrawGpt(int64_t layers, int64_t hidden, int64_t sequence, Dice* dice) {
-  GptConfig config;
-  config.layers = layers, config.hidden = hidden, config.sequence = sequence;
-  config.heads = hidden / dice->One<int64_t>({64, 128});
-  config.vocab = dice->One<int64_t>({1024, 32000, 50257, 51200});
-  config.bias = dice->Chance(.5);
-  config.tied = dice->Chance(.5);
-  if (dice->Chance(.2)) config.dropout = .1;
-  if (dice->Chance(.15)) config.fused_attention = false;
-  return BuildGpt(config);
+  proto::Model config = MakeModel("family: 'gpt'");
+  config.set_layers(layers), config.set_hidden(hidden), config.set_sequence(sequence);
+  config.set_heads(hidden / dice->One<int64_t>({64, 128}));
+  config.set_vocab(dice->One<int64_t>({1024, 32000, 50257, 51200}));
+  config.set_bias(dice->Chance(.5));
+  config.set_tied(dice->Chance(.5));
+  if (dice->Chance(.2)) config.set_dropout(.1);
+  if (dice->Chance(.15)) config.set_attention("unfused");
+  return BuildModel(config);
 }
 
 proto::Graph DrawLlama(int64_t layers, int64_t hidden, int64_t sequence, bool mixture, Dice* dice) {
-  LlamaConfig config;
-  config.layers = layers, config.hidden = hidden, config.sequence = sequence;
-  config.inner = UsualInner(hidden);
-  config.head_dim = dice->One<int64_t>({64, 128});
-  config.heads = hidden / config.head_dim;
-  config.groups = dice->Chance(.5) ? config.heads : std::min<int64_t>(config.heads, 2);
-  config.vocab = dice->One<int64_t>({1024, 32000, 128256});
-  config.tied = dice->Chance(.3);
-  config.qk_norm = dice->Chance(.2);
+  proto::Model config = MakeModel(absl::StrCat("family: 'llama' head_dim: 64 hidden: ", hidden));
+  config.set_layers(layers), config.set_sequence(sequence);
+  config.set_head_dim(dice->One<int64_t>({64, 128}));
+  config.set_heads(hidden / config.head_dim());
+  config.set_groups(dice->Chance(.5) ? config.heads() : std::min<int64_t>(config.heads(), 2));
+  config.set_vocab(dice->One<int64_t>({1024, 32000, 128256}));
+  config.set_tied(dice->Chance(.3));
+  config.set_qk_norm(dice->Chance(.2));
   if (mixture) {
-    config.experts = dice->One<int64_t>({4, 8});
-    config.inner = hidden;
-    if (dice->Chance(.5)) config.capacity = 1.25;
-    if (dice->Chance(.3)) config.shared = hidden;
+    config.set_experts(dice->One<int64_t>({4, 8}));
+    config.set_inner(hidden);
+    if (dice->Chance(.5)) config.set_capacity(1.25);
+    if (dice->Chance(.3)) config.set_shared_inner(hidden);
   }
-  return BuildLlama(config);
+  return BuildModel(config);
 }
 
 // Blocks of a slice with each policy, in words; more than the slice has takes those that there are.

@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "oneflow_core/model/gpt.h"
-#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/model.h"
 #include "planning/search/draw_for_test.h"
 #include "planning/search/enumerate_for_test.h"
 #include "planning/search/search.h"
@@ -17,18 +16,18 @@ namespace oneflow {
 namespace {
 
 GraphSource MakeGpt(int64_t layers) {
-  GptConfig config;
-  config.layers = layers, config.heads = 16, config.hidden = 1024, config.vocab = 8192;
-  config.sequence = 1024;
-  return {BuildGpt(config), "gpt.textproto", {}};
+  proto::Model config = MakeModel("family: 'gpt'");
+  config.set_layers(layers), config.set_heads(16), config.set_hidden(1024), config.set_vocab(8192);
+  config.set_sequence(1024);
+  return {BuildModel(config), "gpt.textproto", {}};
 }
 
 GraphSource MakeLlama() {
-  LlamaConfig config;
-  config.layers = 4, config.heads = 8, config.groups = 4, config.head_dim = 128;
-  config.hidden = 1024, config.inner = UsualInner(1024), config.vocab = 16384;
-  config.sequence = 2048;
-  return {BuildLlama(config), "llama.textproto", {}};
+  proto::Model config = MakeModel("family: 'llama'");
+  config.set_layers(4), config.set_heads(8), config.set_groups(4), config.set_head_dim(128);
+  config.set_hidden(1024), config.set_inner(2752), config.set_vocab(16384);
+  config.set_sequence(2048);
+  return {BuildModel(config), "llama.textproto", {}};
 }
 
 // What the blocks may do: all the same, or one block of a stage more than the others.

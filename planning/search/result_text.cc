@@ -10,6 +10,7 @@
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/table.h"
+#include "oneflow_core/recipe/forms.h"
 
 namespace oneflow {
 namespace {

@@ -17,6 +17,7 @@
 #include "compiler/compile.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/compared_text.h"
+#include "oneflow_core/recipe/forms.h"
 #include "planning/recipe/make_plan.h"
 #include "planning/search/evaluate.h"
 #include "planning/search/ladder.h"

@@ -6,8 +6,7 @@
 #include <string>
 
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/model/gpt.h"
-#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/model.h"
 
 namespace oneflow {
 namespace {
@@ -15,25 +14,26 @@ namespace {
 using Catch::Contains;
 
 proto::Graph Gpt(int layers, bool full_form) {
-  GptConfig config;
-  config.layers = layers, config.heads = 2, config.hidden = 16, config.sequence = 8;
-  config.vocab = 64;
+  proto::Model config = MakeModel("family: 'gpt'");
+  config.set_layers(layers), config.set_heads(2), config.set_hidden(16), config.set_sequence(8);
+  config.set_vocab(64);
   if (full_form) {
-    config.tied = false, config.dropout = .1, config.fused_attention = false;
+    config.set_tied(false), config.set_dropout(.1), config.set_attention("unfused");
   } else {
-    config.bias = false;
+    config.set_bias(false);
   }
-  return BuildGpt(config);
+  return BuildModel(config);
 }
 
 proto::Graph Llama(int layers, int experts) {
-  LlamaConfig config;
-  config.layers = layers, config.heads = 4, config.groups = 2, config.head_dim = 8;
-  config.hidden = 32, config.inner = 64, config.sequence = 16, config.vocab = 64;
-  config.experts = experts;
-  config.qkv_bias = config.qk_norm = true;
-  if (experts > 0) config.shared = 32, config.bias_rate = .001, config.z = .001;
-  return BuildLlama(config);
+  proto::Model config = MakeModel("family: 'llama'");
+  config.set_layers(layers), config.set_heads(4), config.set_groups(2), config.set_head_dim(8);
+  config.set_hidden(32), config.set_inner(64), config.set_sequence(16), config.set_vocab(64);
+  config.set_experts(experts);
+  config.set_qkv_bias(true), config.set_qk_norm(true);
+  if (experts > 0)
+    config.set_shared_inner(32), config.set_bias_rate(.001), config.set_z_loss_coeff(.001);
+  return BuildModel(config);
 }
 
 // Each op as a text, by name: a builder's order of ops is not that of a graph that was lengthened.

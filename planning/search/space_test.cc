@@ -5,8 +5,7 @@
 #include <set>
 
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/model/gpt.h"
-#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/model.h"
 
 namespace oneflow {
 namespace {
@@ -14,10 +13,10 @@ namespace {
 using Catch::Contains;
 
 GraphSource SmallGpt(int64_t sequence = 16) {
-  GptConfig config;
-  config.layers = 6, config.heads = 4, config.hidden = 32, config.vocab = 64;
-  config.sequence = sequence;
-  return {BuildGpt(config), "gpt.textproto", {}};
+  proto::Model config = MakeModel("family: 'gpt'");
+  config.set_layers(6), config.set_heads(4), config.set_hidden(32), config.set_vocab(64);
+  config.set_sequence(sequence);
+  return {BuildModel(config), "gpt.textproto", {}};
 }
 
 SearchSpec Small(int64_t devices, int64_t batch, const std::string& fixes = "",
@@ -154,12 +153,12 @@ TEST_CASE("space: the order of the list is always the same") {
 
 TEST_CASE("space: chunks divide the blocks, and are 2 where no number does") {
   const auto chunks = [](int pipe, int layers) {
-    GptConfig config;
-    config.layers = layers, config.heads = 2, config.hidden = 16, config.sequence = 8;
-    config.vocab = 64;
+    proto::Model config = MakeModel("family: 'gpt'");
+    config.set_layers(layers), config.set_heads(2), config.set_hidden(16), config.set_sequence(8);
+    config.set_vocab(64);
     std::set<int> found;
     for (const PlanFamily& family :
-         Families(Small(pipe, 4, "schedule=interleaved", {BuildGpt(config), "", {}}))) {
+         Families(Small(pipe, 4, "schedule=interleaved", {BuildModel(config), "", {}}))) {
       if (family.mesh.stages() == pipe) found.insert(family.chunks);
     }
     return found;
@@ -170,10 +169,10 @@ TEST_CASE("space: chunks divide the blocks, and are 2 where no number does") {
 }
 
 TEST_CASE("space: experts have an axis of their own, which divides them and the batch") {
-  LlamaConfig config = *LlamaPreset("llama-small");
-  config.experts = 6;
-  config.layers = 2;
-  const GraphSource mixture = {BuildLlama(config), "moe.textproto", {}};
+  proto::Model config = MakeModel("family: 'llama' preset: 'llama-small'");
+  config.set_experts(6);
+  config.set_layers(2);
+  const GraphSource mixture = {BuildModel(config), "moe.textproto", {}};
   for (const PlanFamily& family : Families(Small(12, 12, "", mixture))) {
     const int expert = FindDegree(family.mesh, "expert"), data = FindDegree(family.mesh, "data");
     CHECK(6 % expert == 0);
@@ -186,9 +185,9 @@ TEST_CASE("space: experts have an axis of their own, which divides them and the 
 }
 
 TEST_CASE("space: tensor axes over more devices than groups have two factors") {
-  LlamaConfig config = *LlamaPreset("llama-small");
-  config.heads = 8, config.groups = 2;
-  const GraphSource grouped = {BuildLlama(config), "", {}};
+  proto::Model config = MakeModel("family: 'llama' preset: 'llama-small'");
+  config.set_heads(8), config.set_groups(2);
+  const GraphSource grouped = {BuildModel(config), "", {}};
   CHECK(Meshes(Families(Small(2, 2, "tensor=2", grouped))) == std::set<std::string>{"tensor=2"});
   CHECK(Meshes(Families(Small(8, 8, "tensor=8", grouped))) == std::set<std::string>{"tensor=2x4"});
   CHECK(Meshes(Families(Small(4, 4, "tensor=4", grouped))) == std::set<std::string>{"tensor=2x2"});

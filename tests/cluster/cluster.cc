@@ -48,9 +48,9 @@ NetworkDelays DrawDelays(Simulation& simulation) {
 
 // With what differs from seed to seed.
 Training Drawn(Training training, Simulation& simulation) {
-  training.options.checkpoint_every = 1 + static_cast<int64_t>(simulation.Below(3));
+  training.options.run.set_checkpoint_every(1 + static_cast<int64_t>(simulation.Below(3)));
   training.goes_on_in_place = simulation.OneIn(2);
-  training.options.keep = simulation.OneIn(2) ? 0 : 2;
+  training.options.run.set_keep(simulation.OneIn(2) ? 0 : 2);
   return training;
 }
 
@@ -423,7 +423,7 @@ void Cluster::CheckAttempt() {
   done_ = good == training_.processes;
   if (!done_) return;
   const auto listed = ListCheckpoints(disk_.folder() + "/ckpt");
-  if (!listed.ok() || listed->empty() || listed->front().step != training_.options.steps) {
+  if (!listed.ok() || listed->empty() || listed->front().step != training_.options.run.steps()) {
     simulation_.Violate("the last checkpoint is missing");
   }
 }

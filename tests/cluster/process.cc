@@ -164,11 +164,11 @@ absl::Status Process::Train() {
   around_.network.Add(endpoint_);
 
   TrainerOptions training = around_.training.options;
-  training.checkpoint_dir = disk_ + "/ckpt";
-  training.resume = Resume::kIfThere;
+  training.run.set_checkpoint_dir(disk_ + "/ckpt");
+  training.run.set_resume("auto");
   training.attempt = attempt_;
   training.locks_folder = false;
-  training.metrics = metrics();
+  training.run.set_metrics(metrics());
   training.watches = false;
   ASSIGN_OR_RETURN(const auto trainer,
                    Trainer::Create(around_.training.plan, {.train = &around_.training.tokens},

@@ -66,7 +66,7 @@ class Quiet {
 
 SmallRun MakeRun(const std::string& mesh, Sharding shard) {
   SmallRun run;
-  run.model.layers = 2;
+  run.model.set_layers(2);
   run.mesh = mesh;
   run.shard = shard;
   run.batch = 8;
@@ -77,9 +77,9 @@ SmallRun MakeRun(const std::string& mesh, Sharding shard) {
 
 Training MakeTraining(const proto::Plan& plan) {
   Training training{plan, text, {}, kProcesses};
-  training.options.steps = kSteps;
-  training.options.optimizer = plan.optimizer();
-  training.options.checkpoint_every = 1;
+  training.options.run.set_steps(kSteps);
+  training.options.run.set_checkpoint_every(1);
+  training.options.run.set_threads(1);
   return training;
 }
 
@@ -90,14 +90,13 @@ void Check(const absl::Status& status) {
 Reference Undisturbed(const proto::Plan& plan) {
   const TemporaryDirectory folder;
   TrainerOptions options = MakeTraining(plan).options;
-  options.checkpoint_dir = folder.path() + "/ckpt";
-  options.metrics = folder.path() + "/metrics";
-  options.runtime.threads = 1;
+  options.run.set_checkpoint_dir(folder.path() + "/ckpt");
+  options.run.set_metrics(folder.path() + "/metrics");
   SoleProcess alone;
   const auto trainer = Trainer::Create(plan, {.train = &text}, options, &alone, {});
   Check(trainer.status());
   Check((*trainer)->Run());
-  return {ReadLosses(options.metrics), ReadCheckpoints(options.checkpoint_dir)};
+  return {ReadLosses(options.run.metrics()), ReadCheckpoints(options.run.checkpoint_dir())};
 }
 
 }  // namespace
@@ -106,8 +105,8 @@ std::vector<std::unique_ptr<Subject>> MakeSubjects() {
   std::vector<std::unique_ptr<Subject>> subjects;
   // Its embedding is more than one piece.
   SmallRun large = MakeRun("pipe=2,data=2", Sharding());
-  large.model.vocab = 4401;
-  large.model.sequence = 4;
+  large.model.set_vocab(4401);
+  large.model.set_sequence(4);
   for (const SmallRun& run :
        {MakeRun("data=2,tensor=2", Sharding()), large, MakeRun("data=4", ShardStates())}) {
     proto::Plan plan = CompileSmall(run);

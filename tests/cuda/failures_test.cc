@@ -50,7 +50,7 @@ TEST_CASE("where there is too little pinned memory the refusal says what to do")
   const DeviceBackend backend = HostBackend(1);
   SmallRun run;
   run.steps = 1;
-  run.model.layers = 1;
+  run.model.set_layers(1);
   run.device = proto::CUDA;
   run.backend = &backend;
   emulated::Reset({.devices = 1});
@@ -71,7 +71,7 @@ TEST_CASE("any call may fail") {
     SmallRun run;
     run.mesh = mesh;
     run.steps = 2;
-    run.model.layers = 2;
+    run.model.set_layers(2);
     run.device = proto::CUDA;
     run.backend = &backend;
     run.interleaving = 1;

@@ -100,7 +100,7 @@ TEST_CASE("so do weights that are gathered ahead of compute") {
       run.prefetch = 1;
       if (run.schedule == "zero_bubble") {
         run.precision = proto::BF16;  // casts on the stream of gathers
-        run.model.bias = false;       // GPUs read biases as bf16
+        run.model.set_bias(false);    // GPUs read biases as bf16
       }
       run.synchronous = run.schedule == "zero_bubble";
       CheckBits(run, IsFull() ? 6 : 4);

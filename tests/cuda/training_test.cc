@@ -9,7 +9,7 @@
 
 #include "actor_runtime/cuda/backend.h"
 #include "actor_runtime/cuda/emulated/emulated_gpu.h"
-#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/model.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow {
@@ -44,13 +44,15 @@ TEST_CASE("losses in f32 and bf16 are the CPU's") {
 
 // A mixture of experts whose router has both losses.
 SmallRun OfExperts(const std::string& mesh) {
-  LlamaConfig config;
-  config.layers = 2, config.hidden = 16, config.inner = 12, config.heads = 4, config.groups = 4;
-  config.head_dim = 4, config.sequence = 8, config.vocab = 24;
-  config.experts = 4, config.choices = 2, config.balance = 0.1, config.z = 0.01;
+  proto::Model config = MakeModel("family: 'llama'");
+  config.set_layers(2), config.set_hidden(16), config.set_inner(12), config.set_heads(4),
+      config.set_groups(4);
+  config.set_head_dim(4), config.set_sequence(8), config.set_vocab(24);
+  config.set_experts(4), config.set_experts_per_token(2), config.set_aux_loss_coeff(0.1),
+      config.set_z_loss_coeff(0.01);
   SmallRun run;
-  run.model.sequence = config.sequence, run.model.vocab = config.vocab;
-  run.edit = [config](proto::Graph* graph) { *graph = BuildLlama(config); };
+  run.model.set_sequence(config.sequence()), run.model.set_vocab(config.vocab());
+  run.edit = [config](proto::Graph* graph) { *graph = BuildModel(config); };
   run.mesh = mesh;
   run.batch = 8, run.micro_batches = 2, run.steps = 2;
   return run;
@@ -75,14 +77,15 @@ TEST_CASE("a mixture of experts has the losses of the CPU in f32 and bf16") {
 }
 
 TEST_CASE("positions split over devices have the losses of the CPU in f32 and bf16") {
-  LlamaConfig config;
-  config.layers = 2, config.hidden = 16, config.inner = 12, config.heads = 4, config.groups = 2;
-  config.head_dim = 4, config.sequence = 16, config.vocab = 24;
+  proto::Model config = MakeModel("family: 'llama'");
+  config.set_layers(2), config.set_hidden(16), config.set_inner(12), config.set_heads(4),
+      config.set_groups(2);
+  config.set_head_dim(4), config.set_sequence(16), config.set_vocab(24);
   for (const bool narrow : {false, true}) {
     INFO((narrow ? "bf16" : "f32"));
     SmallRun run;
-    run.model.sequence = config.sequence, run.model.vocab = config.vocab;
-    run.edit = [config](proto::Graph* graph) { *graph = BuildLlama(config); };
+    run.model.set_sequence(config.sequence()), run.model.set_vocab(config.vocab());
+    run.edit = [config](proto::Graph* graph) { *graph = BuildModel(config); };
     run.mesh = "context=4", run.context_pieces = 2;
     run.batch = 2, run.micro_batches = 2, run.steps = 3;
     run.precision = narrow ? proto::BF16 : proto::F32;
@@ -99,7 +102,7 @@ TEST_CASE("logits in pieces have the losses of the CPU in f32 and bf16") {
   for (const bool narrow : {false, true}) {
     INFO((narrow ? "bf16" : "f32"));
     SmallRun run;
-    run.model.layers = 1, run.model.sequence = 40;
+    run.model.set_layers(1), run.model.set_sequence(40);
     run.batch = 4, run.micro_batches = 2, run.steps = 2, run.loss_pieces = 2;  // of 64 and 16 rows
     run.precision = narrow ? proto::BF16 : proto::F32;
     const SmallResult on_cpu = Train(run);
@@ -124,7 +127,7 @@ double MostApart(const SmallResult& got, const SmallResult& want) {
 TEST_CASE("offloading changes no bit, and the update of the host next to none") {
   for (const bool narrow : {false, true}) {
     SmallRun run;
-    run.model.layers = 2;
+    run.model.set_layers(2);
     run.batch = 4, run.micro_batches = 2, run.steps = 3;
     run.precision = narrow ? proto::BF16 : proto::F32;
     emulated::Reset({.devices = 1, .model = emulated::Model::kSerial});

@@ -56,7 +56,7 @@ class BadInputTest(BadInputCase):
         self.refuse(["heads", "hidden"], "model", "gpt", "--layers=1", "--heads=3", "--hidden=16", "--sequence=8",
                     "--vocab=8", "--out=x")
         for rate in ["-0.1", "1", "nan"]:
-            self.refuse(["--dropout=" + rate, "less than 1"], "model", "gpt", *SMALL, "--dropout=" + rate, "--out=x")
+            self.refuse(["--dropout=" + rate, "use 0 to 0.999"], "model", "gpt", *SMALL, "--dropout=" + rate, "--out=x")
         self.refuse(["--attention=flash", "unfused"], "model", "gpt", *SMALL, "--attention=flash", "--out=x")
         self.refuse(["--masks=kept", "recomputed"], "model", "gpt", *SMALL, "--masks=kept", "--out=x")
         self.refuse(["gpt9", "gpt2-124m"], "model", "gpt", "--preset=gpt9", "--out=x")
@@ -71,8 +71,8 @@ class BadInputTest(BadInputCase):
                 "--batch=1.5": "is no whole number", "--batch=1e3": "is no whole number", "--batch=1,000": "is no whole number",
                 "--micro_batches=4x": "is no whole number; write it in digits, e.g. --micro_batches=1",
                 "--batch=99999999999999999999": "is out of range; use at most 2^63 - 1",
-                "--batch=0": "batch 0: a step needs at least one sequence; use --batch=1 or more",
-                "--micro_batches=-1": "use --micro_batches=1 or more",
+                "--batch=0": "is out of range; use 1 to 4294967296, or leave it out; the default: 8",
+                "--micro_batches=-1": "use 1 to 65536",
                 "--threads=99999999999": "is out of range; use at most 2147483647",
                 "--learning_rate=fast": "is no number; write a number, e.g. --learning_rate=3e-4",
                 "--learning_rate=1e400": "is too large a number",
@@ -81,7 +81,7 @@ class BadInputTest(BadInputCase):
                 # 0 and -1 stand for "not given" inside; nobody means something by them.
                 "--threads=0": "is out of range; use 1 or more, or leave it out; the default: the cores of the machine",
                 "--threads=-2": "is out of range", "--chunks=0": "the default: 2 where the schedule interleaves, else 1",
-                "--steps_a_round=0": "use 1 or more"}.items():
+                "--steps_a_round=0": "use 1 to 65536, or leave it out; the default: 8 or more"}.items():
             with self.subTest(flag):
                 self.compile([words, flag.split("=")[0]], flag)
         for flag, words in {
@@ -349,7 +349,7 @@ class BadInputTest(BadInputCase):
         self.compile(["pipe", "2"], "--mesh=pipe=4", "--batch=4")
         self.compile(["data", "2"], "--mesh=data=4", "--batch=4", "--micro_batches=2")
         self.compile(["recompute", "all", "selective"], "--recompute=all", "--batch=4")
-        self.compile(["recompute: full and attention contradict", "choose one"], "--recompute=full,attention", "--batch=4")
+        self.compile(["--recompute=full,attention: full and attention contradict", "choose one"], "--recompute=full,attention", "--batch=4")
         self.compile(["has 3 numbers; pipe=2, chunks 2: 4 slices"], "--recompute=none:1/2/3", "--mesh=pipe=2", "--batch=4",
                      "--schedule=interleaved", "--stage_layers=0,1,1,0", "--micro_batches=2")
         self.write("x.textproto", (HEAD + 'output: "x"\n').encode())
@@ -373,14 +373,14 @@ class BadInputTest(BadInputCase):
         self.compile(["clip 1", "--global_norm"], "--global_norm=false", "--batch=4")
         self.compile(["fill_memory", "--memory"], "--mesh=pipe=2", "--schedule=zero_bubble", "--fill_memory", "--clip=0",
                      "--global_norm=false", "--batch=4")
-        self.compile(["steps_a_round 1000000000000", "at most 65536"], "--schedule=2bw", "--clip=0", "--steps_a_round=1000000000000",
+        self.compile(["--steps_a_round=1000000000000: is out of range; use 1 to 65536"], "--schedule=2bw", "--clip=0", "--steps_a_round=1000000000000",
                      "--batch=4")
         self.compile(["steps_a_round 1024", "1024 micro-batches", "at most 512"], "--schedule=2bw", "--clip=0",
                      "--steps_a_round=1024", "--batch=1024", "--micro_batches=1024")
         self.compile(["--sync_every=0"], "--sync_every=0", "--batch=4")
-        self.compile(["--sync_every=4", "--batch=4611686018427387905"], "--sync_every=4", "--batch=4611686018427387905")
-        self.compile(["--sync_every=4", "--micro_batches=46"], "--sync_every=4", "--batch=4", "--micro_batches=4611686018427387905")
-        self.compile(["batch 9223372036854775807", "4294967296"], "--batch=9223372036854775807", "--micro_batches=65536")
+        self.compile(["--batch=4611686018427387905: is out of range"], "--sync_every=4", "--batch=4611686018427387905")
+        self.compile(["--micro_batches=4611686018427387905: is out of range"], "--sync_every=4", "--batch=4", "--micro_batches=4611686018427387905")
+        self.compile(["--batch=9223372036854775807: is out of range", "4294967296"], "--batch=9223372036854775807", "--micro_batches=65536")
         self.compile(["--stage_layers=1,one", "one"], "--mesh=pipe=2", "--stage_layers=1,one", "--batch=4")
         self.compile(["stage_layers 2,1", "3 layers", "has 2"], "--mesh=pipe=2", "--stage_layers=2,1", "--batch=4")
         run("compile", "--graph=gpt.textproto", "--mesh=pipe=2", "--schedule=2bw", "--clip=0", "--batch=4", "--micro_batches=2",

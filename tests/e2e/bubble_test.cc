@@ -54,7 +54,7 @@ std::vector<double> ActorTimes(const proto::Program& program, const proto::Progr
 
 SmallRun MakeRun(const std::string& schedule, int stages, int micro_batches) {
   SmallRun small;
-  small.model.layers = stages;
+  small.model.set_layers(stages);
   small.mesh = "pipe=" + std::to_string(stages);
   small.schedule = schedule;
   small.batch = micro_batches;
@@ -112,7 +112,7 @@ TEST_CASE("where weights lag the pipe is filled and drained once a round") {
     for (const int m : {p, 3 * p}) {
       INFO(p << " stages, " << m << " micro-batches");
       SmallRun small = MakeRun("2bw", p, m);
-      small.model.tied = false;
+      small.model.set_tied(false);
       small.global_norm = false;
       const proto::Plan plan = CompileSmall(small);
       const auto steps = static_cast<double>(plan.program(1).steps_a_round());
@@ -129,7 +129,7 @@ TEST_CASE("interleaved over v chunks waits (p - 1) / (v m), for any m of at leas
       for (const int m : {p, p + 1, 2 * p, 3 * p + 1}) {
         INFO(v << " chunks on " << p << " stages, " << m << " micro-batches");
         SmallRun small = MakeRun("interleaved", p, m);
-        small.model.layers = p * v;
+        small.model.set_layers(p * v);
         small.chunks = v;
         CHECK(StepSeconds(small) == Approx(3.0 * m + 3.0 * (p - 1) / v).epsilon(1e-9));
       }
@@ -143,7 +143,7 @@ TEST_CASE("zero bubble waits p - 1 - e forwards, down to none, where steps overl
       for (const int m : {2 * p, 3 * p + 1}) {
         INFO(p << " stages, " << m << " micro-batches, " << e << " extra");
         SmallRun small = MakeRun("zero_bubble", p, m);
-        small.model.tied = false;
+        small.model.set_tied(false);
         small.extra_in_flight = e;
         CHECK(StepSeconds(small) == Approx(3.0 * m + (p - 1)).epsilon(1e-9));
         small.global_norm = false;
@@ -168,8 +168,8 @@ TEST_CASE("with the times that Zero Bubble profiled, its bubbles come out") {
     INFO(run.stages << " stages");
     const auto bubble = [&](const char* schedule, int chunks, int extra) {
       SmallRun small = MakeRun(schedule, run.stages, run.micro_batches);
-      small.model.tied = false;
-      small.model.layers = run.stages * std::max(1, chunks);
+      small.model.set_tied(false);
+      small.model.set_layers(run.stages * std::max(1, chunks));
       small.chunks = chunks;
       small.extra_in_flight = extra;
       small.global_norm = false;
@@ -211,9 +211,9 @@ TEST_CASE("a message between workers of one machine takes the latency of its nea
 
 TEST_CASE("on a cluster zero bubble suits what its stages take") {
   SmallRun small = MakeRun("zero_bubble", /*stages=*/4, /*micro_batches=*/16);
-  small.model.hidden = 16;
-  small.model.sequence = 64;
-  small.model.tied = false;
+  small.model.set_hidden(16);
+  small.model.set_sequence(64);
+  small.model.set_tied(false);
   small.global_norm = false;
   small.extra_in_flight = 12;
   const auto seconds = [&](const proto::Plan& plan) {

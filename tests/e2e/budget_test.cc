@@ -144,8 +144,8 @@ TEST_CASE("Arenas are as large as the plan says, and all that loading maps") {
     SmallRun run;
     run.mesh = mesh;
     run.precision = precision;
-    run.model.hidden = 128;
-    run.model.vocab = 4096;  // large against everything else that loading allocates
+    run.model.set_hidden(128);
+    run.model.set_vocab(4096);  // large against everything else that loading allocates
     const proto::Plan plan = CompileSmall(run);
     const Mesh devices = *ParseMesh(mesh);
     const int first = mappings.load();

@@ -8,7 +8,7 @@
 #include "compiler/compile.h"
 #include "compiler/draw_options_for_test.h"
 #include "google/protobuf/text_format.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 #include "proto/cluster.pb.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/cli/known_clusters.h"
@@ -61,8 +61,9 @@ TEST_CASE("a weight that takes two exchanges for a use is gathered ahead") {
     options.prefetch = ahead;
     options.device_kind = proto::CUDA;
     options.cluster = A100();
-    const GptConfig model{.layers = 3, .heads = 4, .hidden = 64, .dropout = 0.1};
-    const proto::Plan plan = Compile(BuildGpt(model), "gpt", options).value();
+    const proto::Model model =
+        MakeModel("family: 'gpt' layers: 3 heads: 4 hidden: 64 dropout: 0.1");
+    const proto::Plan plan = Compile(BuildModel(model), "gpt", options).value();
     const proto::Program& train = plan.program(1);
     int found = 0;
     for (const proto::Stream& stream : train.stream()) {

@@ -44,7 +44,7 @@ proto::Plan CompileSmall(const SmallRun& run) {
     options.cluster.add_level()->set_size(8);
     options.cluster.mutable_device()->set_firing_seconds(1e-15);
   }
-  proto::Graph graph = BuildGpt(run.model);
+  proto::Graph graph = BuildModel(run.model);
   if (run.edit) run.edit(&graph);
   const proto::Plan plan = Compile(graph, "small", options).value();
   RecordPlan(RecordKey(run), plan);

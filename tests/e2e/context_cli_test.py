@@ -22,11 +22,11 @@ class ContextCliTest(FolderCase):
     def test_what_cannot_be_split(self):
         gpt = ["--layers=1", "--heads=2", "--hidden=16", "--sequence=16", "--vocab=256"]
         self.model("moe", "llama", *LLAMA, "--experts=4")
-        self.model("runs", "llama", *LLAMA, "--experts=4", "--run=4")
+        self.model("runs", "llama", *LLAMA, "--experts=4", "--routed_positions=4")
         self.model("unfused", "gpt", *gpt, "--attention=unfused")
         for words, name, mesh in [
                 ("op h.0.mlp.route: queues tokens in runs of 16, which 2 parts of the sequence of 16 would cut; make it of "
-                 "runs of 4 (`oneflow model llama --run=4`)", "moe", "context=2"),
+                 "runs of 4 (`oneflow model llama --routed_positions=4`)", "moe", "context=2"),
                 ("op h.0.mlp.route: queues tokens in runs of 4, which 4 parts of the sequence of 16 would cut; make it of "
                  "runs of 2", "runs", "context=4"),
                 ("attends to all tokens before, and axes split their positions; use a graph with attention or "
@@ -36,7 +36,7 @@ class ContextCliTest(FolderCase):
             with self.subTest(words):
                 self.assertIn(words, self.compile(name, f"--mesh={mesh}", code=2)[1])
         self.compile("runs", "--mesh=context=2")
-        words = "context pieces 0: is no number of pieces of heads; use 1 to 64"
+        words = "--context_pieces=0: is out of range; use 1 to 64"
         self.assertIn(words, self.compile("llama", "--mesh=context=2", "--context_pieces=0", code=2)[1])
 
     def test_what_acts_on_nothing(self):

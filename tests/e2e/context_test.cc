@@ -5,7 +5,7 @@
 
 #include "catch2/catch.hpp"
 #include "compiler/compile.h"
-#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "tests/e2e/small_run.h"
 
@@ -21,13 +21,14 @@ struct Model {
   bool gpt = false;  // positions are rows of a table
 };
 
-LlamaConfig Config(const Model& model) {
-  LlamaConfig config;
-  config.layers = 2, config.hidden = 16, config.inner = 12, config.heads = 4;
-  config.groups = model.groups, config.window = model.window;
-  config.head_dim = 4, config.sequence = 32, config.vocab = 24, config.tied = true;
-  config.experts = model.experts, config.choices = 2, config.capacity = model.capacity;
-  if (model.experts > 0) config.run = 4;
+proto::Model Config(const Model& model) {
+  proto::Model config = MakeModel("family: 'llama'");
+  config.set_layers(2), config.set_hidden(16), config.set_inner(12), config.set_heads(4);
+  config.set_groups(model.groups), config.set_window(model.window);
+  config.set_head_dim(4), config.set_sequence(32), config.set_vocab(24), config.set_tied(true);
+  config.set_experts(model.experts), config.set_experts_per_token(2),
+      config.set_capacity(model.capacity);
+  if (model.experts > 0) config.set_routed_positions(4);
   return config;
 }
 
@@ -44,12 +45,12 @@ proto::Cluster FastLinks() {
 // Micro-batches of one sequence: there is nothing else to split than its positions.
 SmallRun MakeRun(const std::string& mesh, const Model& model = {}) {
   SmallRun run;
-  const LlamaConfig config = Config(model);
-  run.model.vocab = config.vocab, run.model.sequence = config.sequence;
+  const proto::Model config = Config(model);
+  run.model.set_vocab(config.vocab()), run.model.set_sequence(config.sequence());
   if (model.gpt) {
-    run.model.layers = 2;
+    run.model.set_layers(2);
   } else {
-    run.edit = [config](proto::Graph* graph) { *graph = BuildLlama(config); };
+    run.edit = [config](proto::Graph* graph) { *graph = BuildModel(config); };
   }
   run.documents = model.documents;
   run.cluster = FastLinks();
@@ -184,16 +185,17 @@ TEST_CASE("every program of a plan that splits positions runs") {
 
 // Bytes of a device's arena with so many layers and positions.
 int64_t ArenaBytes(const std::string& mesh, const char* recompute, int layers, int64_t positions) {
-  LlamaConfig config;
-  config.layers = layers, config.hidden = 256, config.inner = 512, config.heads = 8;
-  config.groups = 2, config.head_dim = 32, config.vocab = 64, config.sequence = positions;
+  proto::Model config = MakeModel("family: 'llama'");
+  config.set_layers(layers), config.set_hidden(256), config.set_inner(512), config.set_heads(8);
+  config.set_groups(2), config.set_head_dim(32), config.set_vocab(64),
+      config.set_sequence(positions);
   CompileOptions options;
   options.mesh = ParseMesh(mesh).value();
   options.train.set_batch(1);
   options.train.set_micro_batches(1);
   options.train.set_recompute(recompute);
   options.cluster.mutable_device()->set_kernel_threads(1);
-  const auto plan = Compile(BuildLlama(config), "long", options).value();
+  const auto plan = Compile(BuildModel(config), "long", options).value();
   return plan.memory(0).arena_bytes();
 }
 

@@ -22,16 +22,24 @@ class ExpertsCliTest(FolderCase):
 
     def test_models_that_cannot_be(self):
         for words, flag in [
-                ("--experts=data: is no number; write how many experts each block has", "--experts=data"),
-                ("--choices=9: is out of range: there are 8 experts; use 1 to 8", "--choices=9"),
-                ("--run=5: does not divide --sequence=16; use a divisor", "--run=5"),
-                ("--capacity=-1: is out of range; use slots relative to even routing", "--capacity=-1"),
-                ("--balance=-1: is out of range; use a small number", "--balance=-1"),
+                ("--experts=data: is no whole number; write it in digits", "--experts=data"),
+                ("--experts_per_token=9: is out of range: there are 8 experts; use 1 to 8", "--experts_per_token=9"),
+                ("--routed_positions=5: does not divide --sequence=16; use a divisor", "--routed_positions=5"),
+                ("--capacity=-1: is out of range; use 0 to 4096", "--capacity=-1"),
+                ("--capacity=0.0001: leaves less than one slot to an expert", "--capacity=0.0001"),
+                ("--aux_loss_coeff=-1: is out of range; use 0 to 1000", "--aux_loss_coeff=-1"),
+                ("--z_loss_coeff=-1: is out of range", "--z=-1"),
                 ("--scores=tanh: is not known; use softmax or sigmoid", "--scores=tanh"),
-                ("--bias_rate=2: is out of range; use a small number, as 0.001", "--bias_rate=2"),
+                ("--bias_rate=2: is out of range; use 0 to 1", "--bias_rate=2"),
         ]:
             with self.subTest(flag):
                 self.refuse(words, "model", "llama", *MIXTURE, flag, "--out=x")
+        for flag, name in [("--choices=2", "experts_per_token=2"), ("--shared=8", "shared_inner=8"), ("--capacity=1.25", "capacity=1.25"),
+                           ("--norm_topk_prob=false", "norm_topk_prob=false")]:
+            self.refuse(f"--{name}: acts on nothing in a model without experts; add --experts=N, or leave it out", "model", "llama", flag,
+                        "--out=x")
+        self.refuse("--rope_scaling=8,4,1,8192: has a HIGH that is not above LOW", "model", "llama", "--rope_scaling=8,4,1,8192",
+                    "--out=x")
         self.refuse("--experts=8: is a flag of `oneflow model llama`", "model", "gpt", "--experts=8", "--out=x")
 
     def test_splits_that_cannot_be(self):
@@ -46,7 +54,7 @@ class ExpertsCliTest(FolderCase):
         run("model", "gpt", "--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=64", "--out=gpt.textproto",
             cwd=self.dir)
         warning = run("compile", "--graph=gpt.textproto", "--mesh=expert=2", "--batch=8", "--out=x.plan", cwd=self.dir)[1]
-        self.assertIn("warning: mesh axis expert: neither the model", warning)
+        self.assertIn("warning: mesh axis expert: the model has no experts to split; all layouts over it are inferred", warning)
 
     def test_exchanges_of_tokens_have_a_reason_and_a_time(self):
         run("model", "llama", *MIXTURE, "--hidden=64", "--inner=64", "--sequence=32", "--out=wide.textproto", cwd=self.dir)

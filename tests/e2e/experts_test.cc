@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "catch2/catch.hpp"
-#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/model.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow {
@@ -24,19 +24,20 @@ struct Mixture {
   double bias_rate = 0;  // of scores by sigmoid; the biases begin far apart
 };
 
-LlamaConfig Config(const Mixture& mixture) {
-  LlamaConfig config;
-  config.layers = 2, config.hidden = 16, config.inner = 12, config.heads = 4, config.groups = 4;
-  config.head_dim = 4, config.sequence = 8, config.vocab = 24, config.tied = true;
-  config.experts = 4, config.choices = 2;
-  config.capacity = mixture.capacity, config.shared = mixture.shared;
-  config.bias_rate = mixture.bias_rate;
-  if (mixture.bias_rate > 0) config.scores = "sigmoid", config.balance = 0;
+proto::Model Config(const Mixture& mixture) {
+  proto::Model config = MakeModel("family: 'llama'");
+  config.set_layers(2), config.set_hidden(16), config.set_inner(12), config.set_heads(4),
+      config.set_groups(4);
+  config.set_head_dim(4), config.set_sequence(8), config.set_vocab(24), config.set_tied(true);
+  config.set_experts(4), config.set_experts_per_token(2);
+  config.set_capacity(mixture.capacity), config.set_shared_inner(mixture.shared);
+  config.set_bias_rate(mixture.bias_rate);
+  if (mixture.bias_rate > 0) config.set_scores("sigmoid"), config.set_aux_loss_coeff(0);
   return config;
 }
 
 void Edit(const Mixture& mixture, proto::Graph* graph) {
-  *graph = BuildLlama(Config(mixture));
+  *graph = BuildModel(Config(mixture));
   for (proto::Op& op : *graph->mutable_op()) {
     if (mixture.groups > 0 &&
         (op.kind() == "route" || op.kind() == "dispatch" || op.kind() == "combine")) {
@@ -54,8 +55,8 @@ void Edit(const Mixture& mixture, proto::Graph* graph) {
 
 SmallRun MakeRun(const std::string& mesh, const Mixture& mixture = {}) {
   SmallRun run;
-  const LlamaConfig config = Config(mixture);
-  run.model.vocab = config.vocab, run.model.sequence = config.sequence;
+  const proto::Model config = Config(mixture);
+  run.model.set_vocab(config.vocab()), run.model.set_sequence(config.sequence());
   run.edit = [mixture](proto::Graph* graph) { Edit(mixture, graph); };
   run.mesh = mesh;
   run.batch = 16, run.micro_batches = 2;

@@ -33,22 +33,22 @@ std::unique_ptr<Runtime> Start(const proto::Plan& plan, int threads = 2) {
   return runtime;
 }
 
-proto::Plan PlanToGenerate(const GptConfig& model, const std::string& mesh) {
+proto::Plan PlanToGenerate(const proto::Model& model, const std::string& mesh) {
   CompileOptions options;
   options.generate = true;
   options.mesh = *ParseMesh(mesh);
   options.train.set_batch(options.mesh.devices());
   options.train.set_micro_batches(1);
   options.train.set_schedule("gpipe");
-  return Compile(BuildGpt(model), "small", options).value();
+  return Compile(BuildModel(model), "small", options).value();
 }
 
 // Logits of the last token of the window, from `generate`, which knows nothing of caches.
-std::vector<float> LogitsWithoutCache(Runtime& runtime, const GptConfig& model,
+std::vector<float> LogitsWithoutCache(Runtime& runtime, const proto::Model& model,
                                       const Tokens& tokens) {
   const auto n = static_cast<int64_t>(tokens.size());
-  const int64_t begin = WindowBegin(n, model.sequence);
-  std::vector<float> logits(model.vocab);
+  const int64_t begin = WindowBegin(n, model.sequence());
+  std::vector<float> logits(model.vocab());
   RunContext context;
   context.load = [&](const Piece& piece) {
     auto* ids = reinterpret_cast<int32_t*>(piece.data);
@@ -58,7 +58,7 @@ std::vector<float> LogitsWithoutCache(Runtime& runtime, const GptConfig& model,
   };
   context.save = [&](const Piece& piece) {
     const auto* rows = reinterpret_cast<const float*>(piece.data);
-    std::copy_n(rows + (n - begin - 1) * model.vocab, model.vocab, logits.begin());
+    std::copy_n(rows + (n - begin - 1) * model.vocab(), model.vocab(), logits.begin());
     return absl::OkStatus();
   };
   REQUIRE(runtime.Run("generate", context, 1).ok());
@@ -68,7 +68,7 @@ std::vector<float> LogitsWithoutCache(Runtime& runtime, const GptConfig& model,
 SmallRun SmallModel(int64_t sequence) {
   SmallRun run;
   run.mesh = "";
-  run.model.sequence = sequence;
+  run.model.set_sequence(sequence);
   return run;
 }
 
@@ -165,7 +165,7 @@ TEST_CASE("a plan that generates holds weights and caches, no optimizer") {
   for (const proto::Register& r : plan.persistent()) {
     if (r.name().ends_with(".cache")) caches += r.slot_bytes();
   }
-  CHECK(caches == run.model.layers * 2 * run.model.sequence * run.model.hidden * 4);
+  CHECK(caches == run.model.layers() * 2 * run.model.sequence() * run.model.hidden() * 4);
   for (const proto::Variable& v : plan.variable()) {
     CHECK_FALSE(v.name().ends_with(".cache"));
     CHECK_FALSE(v.name().ends_with("/m"));

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "catch2/catch.hpp"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "tests/e2e/small_run.h"
@@ -21,15 +22,9 @@ constexpr int64_t sbh = s * b * h, ass_b = a * s * s * b;
 
 SmallRun PaperRun(const std::string& mesh = "", const std::string& recompute = "") {
   SmallRun run;
-  run.model = {.name = "paper",
-               .layers = kLayers,
-               .heads = a,
-               .hidden = h,
-               .sequence = s,
-               .vocab = 128,
-               .dropout = 0.1,
-               .fused_attention = false,
-               .stored_masks = true};
+  run.model = MakeModel(absl::StrCat(
+      "family: 'gpt' layers: ", kLayers, " heads: ", a, " hidden: ", h, " sequence: ", s,
+      " vocab: 128 dropout: 0.1 attention: 'unfused' masks: 'stored'"));
   run.mesh = mesh;
   run.recompute = recompute;
   run.precision = run.residual = proto::BF16;
@@ -192,8 +187,9 @@ TEST_CASE("the published bytes of 22B and 175B come out exactly") {
   for (const Row& row : rows) {
     INFO(row.layers << " layers of " << row.hidden);
     SmallRun run = PaperRun("pipe=" + std::to_string(row.stages) + ",tensor=8");
-    run.model.layers = row.layers, run.model.heads = row.heads, run.model.hidden = row.hidden;
-    run.model.sequence = 2048, run.model.vocab = 51200;
+    run.model.set_layers(row.layers), run.model.set_heads(row.heads),
+        run.model.set_hidden(row.hidden);
+    run.model.set_sequence(2048), run.model.set_vocab(51200);
     run.batch = row.batch, run.micro_batches = row.micro_batches;
     if (row.chunks > 1) run.schedule = "interleaved", run.chunks = row.chunks;
     const ModelMemory memory = CompiledMemory(run);
@@ -206,8 +202,8 @@ TEST_CASE("the published bytes of 22B and 175B come out exactly") {
 
 TEST_CASE("the fused graph keeps less: nothing of s x s, and no masks") {
   SmallRun run = PaperRun();
-  run.model.fused_attention = true;
-  run.model.stored_masks = false;
+  run.model.set_attention("fused");
+  run.model.set_masks("recomputed");
   const ModelMemory memory = CompiledMemory(run);
   CHECK(memory.kept_in_blocks == kLayers * 32 * sbh);
   // Statistics of layer norms, and the log-sum-exp of each head's rows.

@@ -84,7 +84,7 @@ class LlamaTest(FolderCase):
                     self.assertEqual(generate("--mesh=" + mesh)["tokens"], one["tokens"])
 
     def test_a_mixture_continues_a_text_token_by_token_without_dropping_one(self):
-        run("model", "llama", *TINY, "--experts=4", "--inner=32", "--capacity=1.25", "--run=16", "--out=mixture.textproto",
+        run("model", "llama", *TINY, "--experts=4", "--inner=32", "--capacity=1.25", "--routed_positions=16", "--out=mixture.textproto",
             cwd=self.dir)
         self.losses("mixture.textproto", "--checkpoint_dir=mixture", steps=150)
         text = json.loads(run("generate", "--checkpoint=mixture", "--prompt=the cat", "--temperature=0", "--tokens=40",

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "catch2/catch.hpp"
-#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/verify/verify_plan.h"
 #include "proto/plan.pb.h"
@@ -17,7 +17,7 @@ namespace {
 // A micro-batch has 192 rows: 3 pieces of 64, or 6 of 32, the least that a piece has.
 SmallRun MakeRun(const std::string& mesh, int64_t pieces) {
   SmallRun run;
-  run.model.layers = 2, run.model.sequence = 48;
+  run.model.set_layers(2), run.model.set_sequence(48);
   run.batch = 8, run.micro_batches = 2, run.steps = 5;
   run.mesh = mesh, run.loss_pieces = pieces;
   return run;
@@ -27,10 +27,11 @@ SmallRun MakeRun(const std::string& mesh, int64_t pieces) {
 SmallRun MakeLlamaRun(const std::string& mesh, int64_t pieces) {
   SmallRun run = MakeRun(mesh, pieces);
   run.edit = [](proto::Graph* graph) {
-    LlamaConfig config;
-    config.layers = 2, config.hidden = 16, config.inner = 24, config.heads = 2, config.groups = 2;
-    config.head_dim = 8, config.sequence = 48, config.vocab = 21, config.tied = false;
-    *graph = BuildLlama(config);
+    proto::Model config = MakeModel("family: 'llama'");
+    config.set_layers(2), config.set_hidden(16), config.set_inner(24), config.set_heads(2),
+        config.set_groups(2);
+    config.set_head_dim(8), config.set_sequence(48), config.set_vocab(21), config.set_tied(false);
+    *graph = BuildModel(config);
   };
   return run;
 }
@@ -88,7 +89,7 @@ constexpr int64_t kLogitBytes = 2048 * 4096 * 4;
 
 proto::Plan CompileWide(int64_t pieces) {
   SmallRun run;
-  run.model.layers = 1, run.model.sequence = 256, run.model.vocab = 4096;
+  run.model.set_layers(1), run.model.set_sequence(256), run.model.set_vocab(4096);
   run.micro_batches = 1, run.loss_pieces = pieces;
   return CompileSmall(run);
 }

@@ -67,7 +67,7 @@ Base MakeBase(const SmallRun& run) {
 
 SmallRun MakeRun(int layers, const std::string& mesh, const std::string& schedule) {
   SmallRun run;
-  run.model.layers = layers;
+  run.model.set_layers(layers);
   run.mesh = mesh;
   run.schedule = schedule;
   run.batch = 12;

@@ -20,7 +20,7 @@
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/print/boxing_text.h"
@@ -326,7 +326,7 @@ TEST_CASE("A plan edited by hand is refused, or it runs") {
   int refused = 0, ran = 0;
   for (const Kind& kind : kKinds) {
     SmallRun run = MakeRun(kind);
-    run.model.layers = 2;
+    run.model.set_layers(2);
     const proto::Plan good = CompileSmall(run);
     for (uint64_t seed = 0; seed < kMutantsOfEach; ++seed) {
       proto::Plan plan = good;
@@ -381,7 +381,7 @@ TEST_CASE("A kind in the place of another does not do its work, or computes the 
       "add for add_n",      "add_n for add",      "sum_uses for add",         "add for sum_uses",
       "add_n for sum_uses", "sum_uses for add_n", "all_to_all for all_gather"};
   SmallRun run;
-  run.model.layers = 1;
+  run.model.set_layers(1);
   run.mesh = "data=2";
   run.shard = ShardStates();
   run.documents = true;
@@ -389,18 +389,9 @@ TEST_CASE("A kind in the place of another does not do its work, or computes the 
   for (const bool mixture : {false, true}) {
     if (mixture) {
       run.edit = [](proto::Graph* graph) {
-        *graph = BuildLlama({.layers = 1,
-                             .hidden = 16,
-                             .inner = 12,
-                             .heads = 2,
-                             .groups = 2,
-                             .head_dim = 8,
-                             .sequence = 8,
-                             .vocab = 21,
-                             .qk_norm = true,
-                             .experts = 4,
-                             .scores = "sigmoid",
-                             .bias_rate = 0.001});
+        *graph = BuildModel(MakeModel(
+            "family: 'llama' layers: 1 hidden: 16 inner: 12 heads: 2 groups: 2 head_dim: 8 "
+            "sequence: 8 vocab: 21 qk_norm: true experts: 4 scores: 'sigmoid' bias_rate: 0.001"));
       };
     }
     std::set<std::string> others;
@@ -416,7 +407,7 @@ TEST_CASE("Whatever a plan's text says, it is shown or refused") {
   int refused = 0, well_formed = 0;
   for (const Kind& kind : kKinds) {
     SmallRun run = MakeRun(kind);
-    run.model.layers = kind.mesh[0] == 'p' ? 2 : 1;
+    run.model.set_layers(kind.mesh[0] == 'p' ? 2 : 1);
     const proto::Plan good = CompileSmall(run);
     const TextMutator mutator(good);
     for (uint64_t seed = 0; seed < mutants; ++seed) {

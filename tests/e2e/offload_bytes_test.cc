@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/compile.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/model/offload.h"
 #include "oneflow_core/plan/plan_lookup.h"
 
@@ -16,13 +16,11 @@ namespace {
 
 constexpr int64_t kMicroBatches = 2;
 
-const GptConfig kModel = {.layers = 4,
-                          .heads = 16,
-                          .hidden = 1024,
-                          .sequence = 512,
-                          .vocab = 2048,
-                          .bias = false,
-                          .tied = false};
+proto::Model LargeGpt() {
+  return MakeModel(
+      "family: 'gpt' layers: 4 heads: 16 hidden: 1024 sequence: 512 vocab: 2048 bias: false tied: "
+      "false");
+}
 
 proto::Plan CompileOffloaded(const std::string& what, bool on_host, bool narrow) {
   CompileOptions options;
@@ -31,7 +29,7 @@ proto::Plan CompileOffloaded(const std::string& what, bool on_host, bool narrow)
   options.train.set_precision(narrow ? proto::BF16 : proto::F32);
   options.offload = *ParseOffload("--offload=", what);
   options.offload.update_on_host = on_host;
-  return Compile(BuildGpt(kModel), "offload", options).value();
+  return Compile(BuildModel(LargeGpt()), "offload", options).value();
 }
 
 struct Bytes {
@@ -107,8 +105,10 @@ Bytes CountBytes(const proto::Plan& plan) {
 
 // By the formulas of docs/memory_techniques.md.
 Bytes Predict(const Offload& offload, bool narrow) {
-  const double t = static_cast<double>((kModel.vocab + kModel.sequence) * kModel.hidden);
-  const double p = static_cast<double>(ParameterCount(kModel)) - t, m = kMicroBatches;
+  const double t =
+      static_cast<double>((LargeGpt().vocab() + LargeGpt().sequence()) * LargeGpt().hidden());
+  const double p = static_cast<double>(CountParameters(BuildModel(LargeGpt()))) - t,
+               m = kMicroBatches;
   const double each_use = (narrow ? 2 : 4) * 2 * m * p + 4 * m * t;
   const double weights = (narrow ? 2 : 4) * p + 4 * t;  // as they are read
   const double states = narrow ? 12 * p + 8 * t : 8 * (p + t);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "actor_runtime/exec/runtime.h"
-#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/model/offload.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/verify/verify_plan.h"
@@ -79,7 +79,7 @@ SmallRun MakeRun(const Setting& setting) {
   run.overlap = setting.overlap;
   run.schedule = setting.schedule;
   run.recompute = setting.recompute;
-  if (run.mesh.find("pipe") == std::string::npos) run.model.layers = 2;
+  if (run.mesh.find("pipe") == std::string::npos) run.model.set_layers(2);
   run.batch = 16;
   run.steps = 3;
   return run;
@@ -191,12 +191,13 @@ TEST_CASE("so it is with one micro-batch, without a norm, where weights lag, and
     run.batch = 4, run.micro_batches = 1, run.steps = 4;
     CheckBits(run, 1, 2);
   }
-  LlamaConfig config;
-  config.layers = 2, config.hidden = 16, config.inner = 12, config.heads = 4, config.groups = 4;
-  config.head_dim = 4, config.sequence = 8, config.vocab = 21;
-  config.experts = 4, config.choices = 2, config.balance = 0.1;
+  proto::Model config = MakeModel("family: 'llama'");
+  config.set_layers(2), config.set_hidden(16), config.set_inner(12), config.set_heads(4),
+      config.set_groups(4);
+  config.set_head_dim(4), config.set_sequence(8), config.set_vocab(21);
+  config.set_experts(4), config.set_experts_per_token(2), config.set_aux_loss_coeff(0.1);
   SmallRun run = MakeRun({"data=2", "", proto::F32, false, "1f1b", ""});
-  run.edit = [config](proto::Graph* graph) { *graph = BuildLlama(config); };
+  run.edit = [config](proto::Graph* graph) { *graph = BuildModel(config); };
   CheckBits(run, 1, 2);
   run = MakeRun({"pipe=2", "", proto::F32, false, "2bw", ""});
   run.global_norm = false, run.steps = 2;
@@ -235,7 +236,7 @@ TEST_CASE("What rests in the host's memory takes no bytes of devices that last")
 TEST_CASE("Activations that rest in the host's memory take fewer bytes of devices") {
   for (const char* schedule : {"1f1b", "gpipe"}) {
     SmallRun run = MakeRun({"pipe=2", "", proto::F32, false, schedule, ""});
-    run.model.layers = 8, run.model.sequence = 64;
+    run.model.set_layers(8), run.model.set_sequence(64);
     run.batch = 16, run.micro_batches = 8;
     const int64_t plain = DeviceBytes(PlanWith(run, {}));
     const int64_t half = DeviceBytes(PlanWith(run, Parse("activations:0.5")));

@@ -27,7 +27,7 @@ SmallRun Narrow() {
 
 SmallRun Dropout() {
   SmallRun run;
-  run.model.dropout = 0.2;
+  run.model.set_dropout(0.2);
   return run;
 }
 
@@ -77,7 +77,7 @@ TEST_CASE("Pipe degree, schedule, chunks, threads and repetition do not change a
       for (const SmallRun& other : others) {
         INFO(other.mesh << " " << other.schedule << " " << other.chunks << " of "
                         << other.extra_in_flight << ", precision " << other.precision
-                        << ", dropout " << other.model.dropout << ", norm " << other.global_norm);
+                        << ", dropout " << other.model.dropout() << ", norm " << other.global_norm);
         CHECK(Train(other) == one);
       }
     }
@@ -99,7 +99,7 @@ TEST_CASE("An order fitted to a cluster gives the bits of any other that is comp
     // Slow at products, so that attention makes F and B longer than W.
     run.cluster.mutable_device()->set_peak_flops(1e9);
     run.cluster.mutable_device()->set_memory_bandwidth(1e12);
-    run.model.sequence = 64;
+    run.model.set_sequence(64);
     run.mesh = rest;
     run.global_norm = false;
     run.steps = 5;
@@ -122,7 +122,7 @@ TEST_CASE("Recompute, of blocks, of single ops or of both, changes no bit") {
     for (const char* mesh : {"", "tensor=2", "pipe=2,data=2"}) {
       for (const proto::DataType precision : {proto::F32, proto::BF16}) {
         SmallRun& run = runs.emplace_back();
-        run.model.dropout = 0.1;
+        run.model.set_dropout(0.1);
         run.mesh = mesh;
         run.precision = precision;
         run.recompute = recompute;
@@ -195,9 +195,9 @@ TEST_CASE("Kernels that share their work over threads do not change a bit") {
     run.mesh = mesh;
     run.precision = precision;
     run.steps = 3;
-    run.model.hidden = 128;  // large enough that products, rows and columns are shared out
-    run.model.sequence = 48;
-    run.model.vocab = 509;
+    run.model.set_hidden(128);  // large enough that products, rows and columns are shared out
+    run.model.set_sequence(48);
+    run.model.set_vocab(509);
     const SmallResult one = Train(run);
     for (const int threads : {2, 3}) {
       INFO(mesh << " precision " << precision << " threads " << threads);

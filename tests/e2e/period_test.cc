@@ -110,16 +110,16 @@ void CheckBlocks(const proto::Plan& plan, const SimulatedRun& skipped, const Sim
 
 SmallRun Small(const std::string& schedule, int stages, int64_t micro_batches) {
   SmallRun small;
-  small.model.layers = stages;
+  small.model.set_layers(stages);
   small.mesh = "pipe=" + std::to_string(stages);
   small.schedule = schedule;
   small.batch = small.micro_batches = micro_batches;
   if (schedule == "interleaved") {
     small.chunks = 2;
-    small.model.layers = 2 * stages;
+    small.model.set_layers(2 * stages);
   }
   if (schedule == "2bw") {
-    small.model.tied = false;
+    small.model.set_tied(false);
     small.global_norm = false;
   }
   return small;

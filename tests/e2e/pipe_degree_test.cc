@@ -22,8 +22,7 @@
 #include "catch2/catch.hpp"
 #include "compiler/compile.h"
 #include "google/protobuf/text_format.h"
-#include "oneflow_core/model/gpt.h"
-#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "proto/cluster.pb.h"
@@ -47,7 +46,7 @@ proto::Cluster Known(const std::string& name) {
 
 // What bits depend on.
 struct Problem {
-  GptConfig model;
+  proto::Model model = MakeModel("family: 'gpt'");
   int64_t experts = 0;  // of a Llama of the same sizes
   bool documents = false;
   proto::Cluster cluster;
@@ -72,28 +71,21 @@ struct Manner {
   double memory = 0;  // of what the plan of one stage takes; 0: no limit
 };
 
-proto::Graph BuildModel(const Problem& p) {
-  if (p.experts == 0) return BuildGpt(p.model);
-  return BuildLlama({.layers = p.model.layers,
-                     .hidden = p.model.hidden,
-                     .inner = 24,
-                     .heads = p.model.heads,
-                     .groups = 2,
-                     .head_dim = p.model.hidden / p.model.heads,
-                     .sequence = p.model.sequence,
-                     .vocab = p.model.vocab,
-                     .tied = p.model.tied,
-                     .qk_norm = true,
-                     .experts = p.experts,
-                     .choices = p.experts / 3,
-                     .z = 0.01});
+proto::Graph BuildProblem(const Problem& p) {
+  if (p.experts == 0) return BuildModel(p.model);
+  return BuildModel(MakeModel(absl::StrCat(
+      "family: 'llama' layers: ", p.model.layers(), " hidden: ", p.model.hidden(),
+      " inner: 24 heads: ", p.model.heads(), " groups: 2 head_dim: ",
+      p.model.hidden() / p.model.heads(), " sequence: ", p.model.sequence(),
+      " vocab: ", p.model.vocab(), " tied: ", p.model.tied(), " qk_norm: true experts: ", p.experts,
+      " experts_per_token: ", p.experts / 3, " z_loss_coeff: 0.01")));
 }
 
 std::string Text(const Problem& p) {
   return absl::StrCat(p.cluster_name, " ", absl::StrJoin(p.axes, ","), " batch ", p.batch, " M ",
-                      p.micro_batches, " layers ", p.model.layers, " heads ", p.model.heads,
-                      " hidden ", p.model.hidden, " sequence ", p.model.sequence, " vocab ",
-                      p.model.vocab, p.model.tied ? " tied" : "", " experts ", p.experts,
+                      p.micro_batches, " layers ", p.model.layers(), " heads ", p.model.heads(),
+                      " hidden ", p.model.hidden(), " sequence ", p.model.sequence(), " vocab ",
+                      p.model.vocab(), p.model.tied() ? " tied" : "", " experts ", p.experts,
                       p.documents ? " documents" : "", p.split_positions ? " positions split" : "",
                       p.precision == proto::BF16 ? " bf16" : "", " shard ", ToString(p.shard));
 }
@@ -146,14 +138,14 @@ class Draws {
                         {"data=4"},
                         {"data=2", "seq=2"},
                         {"data=2", "expert=2"}});
-    p.model.layers = One<int64_t>({4, 8});
-    p.model.heads = 4;
-    p.model.hidden = One<int64_t>({16, 40, 64});
-    p.model.sequence = One<int64_t>({8, 12});
-    p.model.vocab = One<int64_t>({37, 256});
-    p.model.tied = One<int>({0, 1}) == 1;
-    p.model.bias = One<int>({0, 1}) == 1;
-    p.model.dropout = One<double>({0, 0.1});
+    p.model.set_layers(One<int64_t>({4, 8}));
+    p.model.set_heads(4);
+    p.model.set_hidden(One<int64_t>({16, 40, 64}));
+    p.model.set_sequence(One<int64_t>({8, 12}));
+    p.model.set_vocab(One<int64_t>({37, 256}));
+    p.model.set_tied(One<int>({0, 1}) == 1);
+    p.model.set_bias(One<int>({0, 1}) == 1);
+    p.model.set_dropout(One<double>({0, 0.1}));
     p.micro_batches = One<int64_t>({1, 3, 4});
     p.batch = p.micro_batches * One<int64_t>({4, 8, 9});
     p.split_positions = One<int>({0, 1}) == 1;
@@ -171,7 +163,7 @@ class Draws {
     if (m.stages > 1) m.written.push_back(absl::StrCat("pipe=", m.stages));
     std::shuffle(m.written.begin(), m.written.end(), random_);
     m.schedule = One<std::string>({"1f1b", "gpipe", "zero_bubble", "interleaved"});
-    const bool interleaves = p.micro_batches % m.stages == 0 && p.model.layers >= 2 * m.stages;
+    const bool interleaves = p.micro_batches % m.stages == 0 && p.model.layers() >= 2 * m.stages;
     if (m.schedule == "interleaved" && !interleaves) m.schedule = "1f1b";
     if (m.schedule == "interleaved") m.chunks = 2;
     if (m.schedule == "zero_bubble") m.extra_in_flight = One<int64_t>({0, 2});
@@ -212,7 +204,7 @@ absl::StatusOr<proto::Plan> CompileAs(const Problem& p, const Manner& m, int64_t
   options.bucket_bytes = m.bucket_bytes;
   options.shard = p.shard;
   options.state_layouts = true;
-  return Compile(BuildModel(p), "drawn", options);
+  return Compile(BuildProblem(p), "drawn", options);
 }
 
 Manner Plain(const Problem& p) {
@@ -305,12 +297,12 @@ TEST_CASE("neither stages nor schedule nor anything of memory moves a layout, or
 
 TEST_CASE("the pipe degree on two nodes and more changes no bit") {
   Problem p;
-  p.model.layers = 4;
-  p.model.hidden = 40;
-  p.model.heads = 4;
-  p.model.sequence = 12;
-  p.model.vocab = 256;
-  p.model.dropout = 0.1;
+  p.model.set_layers(4);
+  p.model.set_hidden(40);
+  p.model.set_heads(4);
+  p.model.set_sequence(12);
+  p.model.set_vocab(256);
+  p.model.set_dropout(0.1);
   p.cluster = Known("h200");
   p.axes = {"data=2", "tensor=2"};
   p.split_positions = true;

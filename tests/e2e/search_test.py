@@ -134,7 +134,7 @@ class SearchTest(FolderCase):
                 (["--devices=many"], ["is no whole number"]), (["--devices=2..4"], ["is a range, and one number is needed"]),
                 (["--devices=7", "--fix=tensor=2"], ["--devices=7: no mesh has so many devices", "tensor=2 is fixed", "use 4 or 8"]),
                 (["--batch=7", "--fix=data=2"], ["--batch=7: is divided evenly by no mesh", "use a multiple of 2"]),
-                (["--batch=0"], ["--batch=0: a step needs at least one sequence"]),
+                (["--batch=0"], ["--batch=0: is out of range"]),
                 (["--fix=tensr=2"], ['--fix=tensr=2: "tensr" is nothing that the search chooses; did you mean tensor?']),
                 (["--fix=pipe=2,pipe=1"], ["--fix=pipe=1: contradicts an earlier --fix=pipe=2"]),
                 (["--fix=pipe=1,schedule=interleaved"], ["no plan on 2 devices has all of it; without schedule there are "]),

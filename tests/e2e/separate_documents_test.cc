@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/kernel/run_context.h"
 #include "actor_runtime/random/random.h"
 #include "compiler/compile.h"
-#include "oneflow_core/model/gpt.h"
-#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/train/learning_rate.h"
 
@@ -119,20 +119,14 @@ Result Train(const Case& c, const TokenSource& tokens) {
 }
 
 proto::Graph SmallGpt() {
-  return BuildGpt({.layers = 2, .heads = 2, .hidden = 16, .sequence = kSequence, .vocab = kVocab});
+  return BuildModel(MakeModel(absl::StrCat(
+      "family: 'gpt' layers: 2 heads: 2 hidden: 16 sequence: ", kSequence, " vocab: ", kVocab)));
 }
 
 proto::Graph SmallLlama(int64_t window) {
-  return BuildLlama({.layers = 2,
-                     .hidden = 16,
-                     .inner = 32,
-                     .heads = 4,
-                     .groups = 2,
-                     .head_dim = 8,
-                     .sequence = kSequence,
-                     .vocab = kVocab,
-                     .qk_norm = true,
-                     .window = window});
+  return BuildModel(MakeModel(absl::StrCat(
+      "family: 'llama' layers: 2 hidden: 16 inner: 32 heads: 4 groups: 2 head_dim: 8 sequence: ",
+      kSequence, " vocab: ", kVocab, " qk_norm: true window: ", window)));
 }
 
 // Only the loss knows of ends: all tokens before are seen, and positions are those of the sample.
@@ -203,20 +197,11 @@ class Few : public TokenSource {
 // A mixture of which a token sees itself alone: documents change no activation. Its routers balance
 // their experts with factor 100 `balance`.
 proto::Graph SmallMixture(double balance) {
-  LlamaConfig config{.layers = 2,
-                     .hidden = 16,
-                     .inner = 12,
-                     .heads = 4,
-                     .groups = 4,
-                     .head_dim = 4,
-                     .sequence = kSequence,
-                     .vocab = kVocab,
-                     .window = 1,
-                     .experts = 4,
-                     .balance = 100 * balance,
-                     .z = 10 * balance,
-                     .run = 4};
-  return BuildLlama(config);
+  proto::Model config = MakeModel(absl::StrCat(
+      "family: 'llama' layers: 2 hidden: 16 inner: 12 heads: 4 groups: 4 head_dim: 4 sequence: ",
+      kSequence, " vocab: ", kVocab, " window: 1 experts: 4 aux_loss_coeff: ", 100 * balance,
+      " z_loss_coeff: ", 10 * balance, " routed_positions: 4"));
+  return BuildModel(config);
 }
 
 // The norm of what the losses of routers add to the gradient of the first step: with that of the

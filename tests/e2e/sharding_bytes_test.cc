@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/compile.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/model/sharding.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/mesh.h"
@@ -17,13 +17,11 @@ namespace {
 
 constexpr int64_t kMicroBatches = 2;
 
-const GptConfig kModel = {.layers = 2,
-                          .heads = 16,
-                          .hidden = 1024,
-                          .sequence = 1024,
-                          .vocab = 4096,
-                          .bias = false,
-                          .tied = false};
+proto::Model LargeGpt() {
+  return MakeModel(
+      "family: 'gpt' layers: 2 heads: 16 hidden: 1024 sequence: 1024 vocab: 4096 bias: false tied: "
+      "false");
+}
 
 proto::Plan CompileSplit(const std::string& mesh, const Sharding& shard, bool narrow) {
   CompileOptions options;
@@ -32,7 +30,7 @@ proto::Plan CompileSplit(const std::string& mesh, const Sharding& shard, bool na
   options.train.set_micro_batches(kMicroBatches);
   options.train.set_precision(narrow ? proto::BF16 : proto::F32);
   options.shard = shard;
-  return Compile(BuildGpt(kModel), "split", options).value();
+  return Compile(BuildModel(LargeGpt()), "split", options).value();
 }
 
 // Bytes a device.
@@ -90,14 +88,14 @@ struct Row {
 };
 
 double TableParameters() {
-  return static_cast<double>((kModel.vocab + kModel.sequence) * kModel.hidden);
+  return static_cast<double>((LargeGpt().vocab() + LargeGpt().sequence()) * LargeGpt().hidden());
 }
 
 // By the formulas of docs/sharding.md.
 double PredictTraffic(const Mesh& mesh, const Row& row, bool narrow) {
   const auto share = [](double n) { return 1 - 1 / n; };
   const double m = kMicroBatches, n = mesh.devices(), w = narrow ? 2 : 4;
-  const auto parameters = static_cast<double>(ParameterCount(kModel));
+  const auto parameters = static_cast<double>(CountParameters(BuildModel(LargeGpt())));
   const double tables = TableParameters(), products = parameters - tables;
   double bytes = 0;
   // Weights. The backward uses no tables.
@@ -122,7 +120,7 @@ void CheckRow(const std::string& mesh, const Row& row, bool narrow) {
   const proto::Plan plan = CompileSplit(mesh, shard, narrow);
   CHECK(CountTraffic(plan) == Approx(PredictTraffic(*ParseMesh(mesh), row, narrow)).epsilon(0.02));
   const Held held = CountBytes(plan);
-  const auto parameters = static_cast<double>(ParameterCount(kModel));
+  const auto parameters = static_cast<double>(CountParameters(BuildModel(LargeGpt())));
   CHECK(held.states == Approx(12 * parameters / row.states).epsilon(0.02));
   CHECK(held.gradients == Approx(4 * parameters / row.gradients).epsilon(0.02));
   // Weights that rest as the master does are the master, but for those that products read in bf16

@@ -181,7 +181,7 @@ class SimulateTest(FolderCase):
         dense = self.count_flops()[0]
         mixture = dense + 6 * tokens * layers * ((choices - 1) * 3 * hidden * inner + hidden * experts)
         for capacity in ["0", "1", "1.25", "3"]:
-            flags = [f"--experts={experts}", f"--choices={choices}", f"--capacity={capacity}"]
+            flags = [f"--experts={experts}", f"--experts_per_token={choices}", f"--capacity={capacity}"]
             self.assertEqual(self.count_flops(model=flags), (mixture, mixture), capacity)
         half = dense + 6 * tokens * layers * ((choices / 2 - 1) * 3 * hidden * inner + hidden * experts)  # half are dropped
         self.assertEqual(self.count_flops(model=[*flags[:2], "--capacity=0.5"]), (half, half))

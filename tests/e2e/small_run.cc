@@ -49,11 +49,11 @@ class Chain : public TokenSource {
 }  // namespace
 
 SmallRun::SmallRun() {
-  model.layers = 4;
-  model.heads = 2;
-  model.hidden = 16;
-  model.sequence = 8;
-  model.vocab = 21;  // odd: vocabulary parallelism is ragged
+  model.set_layers(4);
+  model.set_heads(2);
+  model.set_hidden(16);
+  model.set_sequence(8);
+  model.set_vocab(21);  // odd: vocabulary parallelism is ragged
 }
 
 double LargestDifference(const SmallResult& a, const SmallResult& b) {
@@ -67,11 +67,11 @@ double LargestDifference(const SmallResult& a, const SmallResult& b) {
 }
 
 std::string RecordKey(const SmallRun& run) {
-  const GptConfig& m = run.model;
+  const proto::Model& m = run.model;
   std::string key = absl::StrCat(run.mesh, ";", run.schedule, ";", run.recompute);
   for (const int64_t n :
-       {int64_t{m.layers}, int64_t{m.heads}, int64_t{m.hidden}, int64_t{m.sequence},
-        int64_t{m.vocab}, int64_t{run.chunks}, run.extra_in_flight, run.batch, run.micro_batches,
+       {int64_t{m.layers()}, int64_t{m.heads()}, int64_t{m.hidden()}, int64_t{m.sequence()},
+        int64_t{m.vocab()}, int64_t{run.chunks}, run.extra_in_flight, run.batch, run.micro_batches,
         int64_t{run.threads}, int64_t{run.precision}, int64_t{run.residual}, int64_t{run.fuse},
         int64_t{run.global_norm}, int64_t{run.generate}, int64_t{run.split_positions},
         int64_t{run.overlap}}) {
@@ -129,7 +129,7 @@ RunContext ContextToTrain(const SmallRun& run, const proto::Plan& plan, const To
 // Runs init and train through `run_program(name, context, steps)`.
 template <typename RunProgram>
 SmallResult TrainWith(const SmallRun& run, const proto::Plan& plan, RunProgram run_program) {
-  const Chain tokens(run.model.vocab);
+  const Chain tokens(run.model.vocab());
   SmallResult result;
   const RunContext context = ContextToTrain(run, plan, tokens, &result);
   Check(run_program("init", {.seed = run.seed}, 1));
@@ -220,7 +220,7 @@ Trained TrainAndSave(const SmallRun& run, const proto::Plan& plan) {
 
 Trained TrainInTurns(const SmallRun& run, int64_t first, const proto::Plan& plan,
                      const proto::Plan& other) {
-  const Chain tokens(run.model.vocab);
+  const Chain tokens(run.model.vocab());
   const TemporaryDirectory directory;
   Trained trained;
   std::string folder;
@@ -260,7 +260,7 @@ SecondResult TrainAfterFailure(const SmallRun& run, const proto::Plan& plan) {
 Given RunEveryProgram(const SmallRun& run) {
   const proto::Plan plan = CompileSmall(run);
   const auto runtime = Started(run, plan);
-  const Chain tokens(run.model.vocab);
+  const Chain tokens(run.model.vocab());
   const TemporaryDirectory directory;
   Check(BeginAttempt(directory.path(), 0));
   const auto writer = CheckpointWriter::Create(directory.path(), plan, {}, {}).value();

@@ -11,7 +11,7 @@
 
 #include "actor_runtime/kernel/run_context.h"
 #include "oneflow_core/model/annotate_model.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/model/offload.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
@@ -24,8 +24,9 @@ class Runtime;
 struct DeviceBackend;
 
 struct SmallRun {
-  GptConfig model;   // 4 layers, so that four stages have work; see small_run.cc
-  std::string mesh;  // "pipe=2,data=2"
+  proto::Model model =
+      MakeModel("family: 'gpt'");  // 4 layers, so that four stages have work; see small_run.cc
+  std::string mesh;                // "pipe=2,data=2"
   std::string schedule = "1f1b";
   int chunks = 0;
   std::string recompute;

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "oneflow_core/model/llama.h"
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/model/sharding.h"
 #include "oneflow_core/print/variable_text.h"
 #include "tests/e2e/small_run.h"
@@ -15,7 +16,7 @@ namespace {
 
 SmallRun MakeRun(const std::string& mesh) {
   SmallRun run;
-  run.model.layers = 2;
+  run.model.set_layers(2);
   run.mesh = mesh;
   run.batch = 32;
   run.steps = 4;
@@ -31,15 +32,9 @@ Sharding Parse(const std::string& text) { return ParseSharding("--shard=", text)
 
 // A model with norms of queries and keys, whose gradients are partial over `tensor`, too.
 void UseLlama(proto::Graph* graph) {
-  *graph = BuildLlama({.layers = 1,
-                       .hidden = 16,
-                       .inner = 16,
-                       .heads = 2,
-                       .groups = 2,
-                       .head_dim = 4,
-                       .sequence = 8,
-                       .vocab = 21,
-                       .qk_norm = true});
+  *graph =
+      BuildModel(MakeModel("family: 'llama' layers: 1 hidden: 16 inner: 16 heads: 2 groups: 2 "
+                           "head_dim: 4 sequence: 8 vocab: 21 qk_norm: true"));
 }
 
 // What a plan has the bits of, by the sentence that `compile` prints: nothing is split, and
@@ -121,7 +116,7 @@ TEST_CASE("so it is without a norm, with one micro-batch, and in bf16") {
 TEST_CASE("so it is with stages, chunks, overlap and recompute") {
   for (const char* schedule : {"1f1b", "gpipe", "interleaved", "zero_bubble"}) {
     SmallRun run = MakeRun("pipe=2,data=2");
-    run.model.layers = 4;
+    run.model.set_layers(4);
     run.schedule = schedule;
     CheckBits(run, {ShardStates(), ShardWeights()});
     run.overlap = true;
@@ -169,15 +164,9 @@ TEST_CASE("small heads are split over tensor as they are where nothing is split 
       run.micro_batches = 2;
       run.split_positions = split_positions;
       run.edit = [head_dim](proto::Graph* graph) {
-        *graph = BuildLlama({.layers = 1,
-                             .hidden = 16,
-                             .inner = 16,
-                             .heads = 2,
-                             .groups = 2,
-                             .head_dim = head_dim,
-                             .sequence = 16,
-                             .vocab = 256,
-                             .qk_norm = true});
+        *graph = BuildModel(MakeModel(absl::StrCat(
+            "family: 'llama' layers: 1 hidden: 16 inner: 16 heads: 2 groups: 2 head_dim: ",
+            head_dim, " sequence: 16 vocab: 256 qk_norm: true")));
       };
       INFO(head_dim);
       CheckBits(run, {ShardGradients(), ShardWeights()});

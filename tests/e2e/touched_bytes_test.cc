@@ -145,7 +145,7 @@ std::pair<std::set<std::string>, int> WatchAll(SmallRun run) {
   INFO("mesh " << run.mesh << ", " << run.micro_batches << " micro-batches");
   run.batch = 2 * run.micro_batches;
   run.steps = 3;
-  run.model.vocab = 22;  // even: all parts are as large as the largest, for which slots are made
+  run.model.set_vocab(22);  // even: all parts are as large as the largest, for which slots are made
   Watch watch(run.mesh);
   run.before = [&](const Runtime& runtime, const std::string& name) {
     watch.Before(runtime, name);

@@ -51,15 +51,14 @@ absl::Status TrainIn(const proto::Plan& plan, const std::string& folder,
                      const std::string& stop_in = "", bool checkpoints = true) {
   const Text text;
   TrainerOptions options;
-  options.steps = kSteps;
-  options.optimizer = plan.optimizer();
-  options.eval_every = 3;
-  options.eval_batches = 2;
-  options.checkpoint_every = 2;
-  if (checkpoints) options.checkpoint_dir = folder + "/ckpt";
-  if (checkpoints) options.resume = Resume::kIfThere;
-  options.metrics = folder + "/metrics";
-  options.runtime.threads = 2;
+  options.run.set_steps(kSteps);
+  options.run.set_eval_every(3);
+  options.run.set_eval_batches(2);
+  options.run.set_checkpoint_every(2);
+  if (checkpoints) options.run.set_checkpoint_dir(folder + "/ckpt");
+  if (checkpoints) options.run.set_resume("auto");
+  options.run.set_metrics(folder + "/metrics");
+  options.run.set_threads(2);
   Trainer* training = nullptr;
   options.runtime.make_kernel = [&](const KernelSetup& setup) -> absl::StatusOr<Kernel> {
     absl::StatusOr<Kernel> kernel = MakeKernel(setup);
@@ -83,7 +82,7 @@ absl::Status TrainIn(const proto::Plan& plan, const std::string& folder,
 proto::Plan PlanToTrain() {
   SmallRun run;
   run.mesh = "pipe=2";
-  run.model.layers = 2;
+  run.model.set_layers(2);
   run.steps = kSteps;
   return CompileSmall(run);
 }
@@ -149,19 +148,18 @@ struct Outcome {
 Outcome TrainOnDocuments(int64_t size, bool none) {
   const TemporaryDirectory folder;
   SmallRun run;
-  run.model.layers = 1;
+  run.model.set_layers(1);
   run.documents = true;
   run.batch = 12;
   run.micro_batches = run.batch / size;
   const proto::Plan plan = CompileSmall(run);
   const Padded train(run.batch, none), validation(size, none);
   TrainerOptions options;
-  options.steps = 1;
-  options.optimizer = plan.optimizer();
-  options.optimizer.set_learning_rate(1e-30);
-  options.eval_batches = 24 / size;
-  options.metrics = folder.path() + "/metrics";
-  options.runtime.threads = 1;
+  options.run.set_steps(1);
+  options.run.mutable_optimizer()->set_learning_rate(1e-30);
+  options.run.set_eval_batches(24 / size);
+  options.run.set_metrics(folder.path() + "/metrics");
+  options.run.set_threads(1);
   Outcome outcome;
   TrainerObserver observer;
   observer.notice = [&](const std::string& sentence) { outcome.notices.push_back(sentence); };
@@ -175,7 +173,7 @@ Outcome TrainOnDocuments(int64_t size, bool none) {
                                        options, &alone, observer)
                            .value();
   REQUIRE(trainer->Run() == absl::OkStatus());
-  std::ifstream file(options.metrics);
+  std::ifstream file(options.run.metrics());
   for (std::string line; std::getline(file, line);) {
     outcome.lines.push_back(nlohmann::json::parse(line));
   }

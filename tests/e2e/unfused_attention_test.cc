@@ -11,21 +11,21 @@ namespace {
 SmallRun Unfused(const std::string& mesh = "") {
   SmallRun run;
   run.mesh = mesh;
-  run.model.fused_attention = false;
+  run.model.set_attention("unfused");
   run.steps = 8;
   return run;
 }
 
 SmallRun WithMasks(const std::string& mesh = "") {
   SmallRun run = Unfused(mesh);
-  run.model.dropout = 0.1;
-  run.model.stored_masks = true;
+  run.model.set_dropout(0.1);
+  run.model.set_masks("stored");
   return run;
 }
 
 TEST_CASE("unfused attention trains to the losses of the fused op") {
   SmallRun fused = Unfused();
-  fused.model.fused_attention = true;
+  fused.model.set_attention("fused");
   const SmallResult expected = Train(fused);
   for (const char* mesh : {"", "data=2,tensor=2", "pipe=2,tensor=2"}) {
     INFO(mesh);
@@ -40,10 +40,10 @@ TEST_CASE("a stored mask is the recomputed one, bit for bit") {
   for (const proto::DataType precision : {proto::F32, proto::BF16}) {
     SmallRun stored = WithMasks("data=2"), recomputed = WithMasks("data=2");
     stored.precision = recomputed.precision = precision;
-    recomputed.model.stored_masks = false;
+    recomputed.model.set_masks("recomputed");
     const SmallResult result = Train(stored);
     CHECK(result == Train(recomputed));
-    recomputed.model.dropout = 0;
+    recomputed.model.set_dropout(0);
     CHECK(result != Train(recomputed));
   }
 }

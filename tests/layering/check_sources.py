@@ -15,6 +15,7 @@
 11. Sources that are compiled together (oneflow_cc_folder) define no name twice in their unnamed namespaces, nor one that a header
    declares as a function: another could be called instead.
 12. A room has no more lines than lines.txt allows.
+13. A number of a model (a row of model_rows.cc) is read or set in at most NUMBER_FILES sources beside the rows and the families.
 """
 
 import collections
@@ -35,7 +36,7 @@ MORE_KIND_FILES = {
 }
 # Files in which such a text is the name of something else.
 OTHER_MEANINGS = {
-    "dropout": {"training/tokenizer/bpe_files.cc", "tools/oneflow/model/model.cc", "training/trainer/resume.cc"},
+    "dropout": {"training/tokenizer/bpe_files.cc", "oneflow_core/recipe/model_rows.cc", "training/trainer/resume.cc"},
     "fill": {"actor_runtime/cuda/emulated/runtime.cc", "actor_runtime/exec/trace_json.cc"},
     "gelu": {"oneflow_core/op/op_util.cc"},
 }
@@ -44,6 +45,19 @@ OTHER_MEANINGS = {
 PRIMITIVE_SOURCES = ["oneflow_core/tensor/primitive.cc", "actor_runtime/kernel/copy_slices.cc",
                      "actor_runtime/cuda/kernel/copy_slices.cu", "actor_runtime/cuda/emulated/meeting.cc"]
 PRIMITIVE_FILES = 4
+
+# Where a model's number belongs, and how many other files may name it: those that read and write a config.json, tell a graph's model,
+# and print what `oneflow model` made.
+NUMBER_FOLDERS = ("oneflow_core/model/", "oneflow_core/recipe/")
+NUMBER_FILES = 3
+NO_NUMBERS = {"graph", "family", "preset"}
+# Numbers with a reason to be named in more files.
+MORE_NUMBER_FILES = {
+    "vocab": (5, "a checkpoint's notes have that of the imported model, which its graph may pad"),
+    "sequence": (5, "a checkpoint's notes have the positions of the imported model, of which its graph may have fewer"),
+    "hidden": (4, "an exported Llama whose heads do not divide its width is a Mistral of transformers"),
+    "heads": (4, "an exported Llama whose heads do not divide its width is a Mistral of transformers"),
+}
 
 # What a room may include, besides itself.
 ROOMS = {
@@ -93,6 +107,8 @@ PRINT = re.compile(r"\b(f?printf|f?puts|std::cout|std::cerr)\b")
 MARKER = re.compile(r"\b(TODO|FIXME)\b")
 KIND = re.compile(r'\.kind = "(\w+)"')
 PRIMITIVE = re.compile(r'(?:^    \{|kernel == )"(\w+)"', re.MULTILINE)
+NUMBER = re.compile(r'\.name = "(\w+)"')
+HOLDS_MODEL = re.compile(r"\bproto::Model\b|\bHuggingFaceConfig\b")
 COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*')
 COMMENT_OR_STRING = re.compile(r'//.*|"(?:\\.|[^"\\])*"')
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
@@ -313,6 +329,23 @@ def kind_problems(root):
                    f'(oneflow_core/tensor/primitive.h): {", ".join(files)}')
 
 
+def number_problems(root):
+    """Numbers of a model that too many sources read or set."""
+    rows = root / "oneflow_core/recipe/model_rows.cc"
+    texts = {}
+    for path in source_files(root) if rows.exists() else []:
+        other = path.suffix in CPP_SUFFIXES and not is_test(path) and not str(path).startswith(NUMBER_FOLDERS)
+        text = COMMENT.sub(lambda found: found[1] or "", (root / path).read_text(encoding="utf-8")) if other else ""
+        if HOLDS_MODEL.search(text):
+            texts[str(path)] = text
+    for number in sorted(set(NUMBER.findall(rows.read_text(encoding="utf-8"))) - NO_NUMBERS) if texts else []:
+        accessor = re.compile(rf"[.>](?:set_|has_|clear_|mutable_)?{number}\(")
+        files = [path for path, text in texts.items() if accessor.search(text)]
+        most = MORE_NUMBER_FILES.get(number, (NUMBER_FILES,))[0]
+        if len(files) > most:
+            yield f"the model's {number} is named in {len(files)} files, more than {most}: {', '.join(files)}"
+
+
 def together_folder(root, path):
     """The folder whose sources, that of `path` too, are compiled together; None if there is none."""
     for folder in path.parents:
@@ -378,6 +411,7 @@ def problems(root):
     found += type_problems(root, source_files(root))
     found += walk_problems(root)
     found += kind_problems(root)
+    found += number_problems(root)
     found += unnamed_problems(root)
     found += line_problems(root)
     return found

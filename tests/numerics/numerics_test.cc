@@ -75,7 +75,7 @@ class Model {
     options.train.set_precision(precision);
     options.train.set_residual(residual);
     if (DevicesOfTest() != nullptr) options.device_kind = DevicesOfTest()->kind;
-    auto plan = Compile(BuildGpt(reference.config), "reference", options).value();
+    auto plan = Compile(BuildModel(reference.config), "reference", options).value();
     auto runtime = Runtime::Create(plan, {.backend = DevicesOfTest()}).value();
     runtime_ = std::move(runtime);
     context_.micro_batches = micro_batches;
@@ -129,7 +129,7 @@ class Model {
   // The logits of one sequence at a time; requires one device.
   std::vector<float> Logits() {
     std::vector<float> logits;
-    const int64_t length = reference_.config.sequence;
+    const int64_t length = reference_.config.sequence();
     for (int64_t row = 0; row < reference_.train.batch(); ++row) {
       RunContext context;
       context.load = [&](const Piece& piece) {

@@ -29,18 +29,17 @@ absl::StatusOr<std::vector<double>> ReadDoubles(const std::string& path) {
   return std::vector<double>(values.begin(), values.end());
 }
 
-GptConfig MakeConfig(const Reference& r) {
+proto::Model MakeConfig(const Reference& r) {
   const Dims& qkv = r.weights.at("h.0.attn.qkv.weight").dims;  // [H,3,heads,d]
-  GptConfig config;
-  config.name = "reference";
-  config.layers = std::count_if(r.weights.begin(), r.weights.end(), [](const auto& entry) {
+  proto::Model config = MakeModel("family: 'gpt'");
+  config.set_layers(std::count_if(r.weights.begin(), r.weights.end(), [](const auto& entry) {
     return entry.first.ends_with(".attn.qkv.weight");
-  });
-  config.heads = qkv[2];
-  config.hidden = qkv[0];
-  config.sequence = r.weights.at("wpe").dims[0];
-  config.vocab = r.weights.at("wte").dims[0];
-  config.bias = r.weights.count("ln_f.bias") > 0;
+  }));
+  config.set_heads(qkv[2]);
+  config.set_hidden(qkv[0]);
+  config.set_sequence(r.weights.at("wpe").dims[0]);
+  config.set_vocab(r.weights.at("wte").dims[0]);
+  config.set_bias(r.weights.count("ln_f.bias") > 0);
   return config;
 }
 

@@ -4,7 +4,7 @@
 //   Difference d = Compare(grad, reference.gradients.at("wte").as<float>());
 //   CHECK(d.relative < 1e-5);
 //
-// The model is BuildGpt(reference.config); names of tensors are those of its variables. Ten AdamW
+// The model is BuildModel(reference.config); names of tensors are those of its variables. Ten AdamW
 // steps: learning rate 1e-3 constant, betas 0.9 and 0.95, epsilon 1e-8, clipped to norm 1, weight
 // decay 0.1 on all but biases and layer norms.
 //
@@ -19,14 +19,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "oneflow_core/model/gpt.h"
+#include "oneflow_core/model/model.h"
 #include "proto/train.pb.h"
 #include "training/data/npy.h"
 
 namespace oneflow {
 
 struct Reference {
-  GptConfig config;
+  proto::Model config = MakeModel("family: 'gpt'");
   proto::Train train;                         // batch, M = 1 and the optimizer's numbers
   std::map<std::string, NpyArray> weights;    // before the first step, f32
   std::map<std::string, NpyArray> gradients;  // of the first batch, at `weights`, before clipping

@@ -27,11 +27,11 @@ double MeanCrossEntropy(const NpyArray& logits, std::span<const int32_t> labels)
 TEST_CASE("Reference: the model's variables, all of them") {
   for (const std::string& folder : kFolders) {
     const Reference r = *LoadReference(folder);
-    CHECK(CheckGptConfig(r.config).ok());
-    CHECK(r.config.layers == 2);
-    CHECK(r.config.bias == (folder == kFolders[0]));
+    CHECK(CompleteModel(r.config).ok());
+    CHECK(r.config.layers() == 2);
+    CHECK(r.config.bias() == (folder == kFolders[0]));
     size_t variables = 0;
-    const proto::Graph graph = BuildGpt(r.config);
+    const proto::Graph graph = BuildModel(r.config);
     for (const proto::Op& op : graph.op()) {
       if (op.kind() != "variable") continue;
       ++variables;

@@ -78,8 +78,8 @@ TEST_CASE("nothing is allocated and memory does not grow between the second and 
   INFO(c.mesh << " in " << c.processes << " processes over " << transports);
   SmallRun small;
   small.mesh = c.mesh;
-  small.model.hidden = 64;  // pieces that wait for their receiver, and rows that are packed
-  small.model.vocab = 509;
+  small.model.set_hidden(64);  // pieces that wait for their receiver, and rows that are packed
+  small.model.set_vocab(509);
   const proto::Plan plan = CompileSmall(small);
   const Zeros tokens;
   Marks marks;

@@ -97,10 +97,9 @@ absl::Status Train(Job* job, int process, int port) {
   };
   ASSIGN_OR_RETURN(const auto processes, Processes::Join(std::move(options)));
   TrainerOptions training;
-  training.steps = kSteps;
-  training.optimizer = job->plan.optimizer();
-  training.stall_seconds = 1;
-  training.runtime.threads = 2;
+  training.run.set_steps(kSteps);
+  training.run.set_stall_seconds(1);
+  training.run.set_threads(2);
   training.runtime.make_kernel = [job](const KernelSetup& setup) {
     return MakeJobKernel(job, setup);
   };

@@ -13,6 +13,7 @@
 #include "tools/oneflow/cli/check_outputs.h"
 #include "tools/oneflow/cli/end_in_words.h"
 #include "tools/oneflow/cli/help.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/cli/version.h"
 
@@ -88,7 +89,8 @@ absl::Status Dispatch(std::vector<std::string> argv) {
     ASSIGN_OR_RETURN(const std::optional<bool> all, HelpAsked(a));
     if (all) return Print(HelpText(verb, *all, HelpColumns()));
   }
-  ASSIGN_OR_RETURN(const Arguments args, ParseArguments(verb, rest));
+  ASSIGN_OR_RETURN(Arguments args, ParseArguments(verb, rest));
+  RETURN_IF_ERROR(TakeRecipe(verb, &args));
   RETURN_IF_ERROR(CheckOutputs(args));
   return verb.run(args);
 }

@@ -49,7 +49,7 @@
 #include "actor_runtime/kernel/run_context.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
-#include "proto/train.pb.h"
+#include "proto/recipe.pb.h"
 #include "training/checkpoint/model_files.h"
 #include "training/checkpoint/model_notes.h"
 #include "training/data/mixture_part.h"
@@ -156,7 +156,8 @@ class CheckpointReader {
   const ModelNotes& notes() const;  // not known: the model was not imported
   const std::shared_ptr<const ModelFiles>& model_files() const;  // null: it contains none
   const proto::Graph& graph() const;
-  const proto::Train& train() const;
+  const proto::Recipe& recipe() const;        // of the plan that was trained
+  const proto::Optimizer& optimizer() const;  // of the run
 
   // OK if every variable of the plan is here with the same sizes and element type. The checkpoint
   // may hold more: a plan that only generates needs no optimizer state.

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <iterator>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,18 +27,24 @@ TEST_CASE("Any placement loads what any other has saved") {
   }
 }
 
+// The checksum of a manifest from its variables on, which contains those of all slices.
+std::string SumOfSlices(const std::string& manifest) {
+  const size_t begin = manifest.find("\n\"variables\"");
+  const std::string slices = manifest.substr(begin, manifest.rfind("\n\"xxh3\"") - begin);
+  return Checksum(std::as_bytes(std::span(slices)));
+}
+
 TEST_CASE("However many processes save, the bytes are those of one") {
   const TemporaryDirectory dir;
-  // Written by a release that knew one process only: the checksums of manifests, which contain
-  // those of all other bytes.
-  const std::vector<std::string> sums = {"7911bbe66b7d9a0b", "4f5fa0e14e55ab41", "b3c1e5da479bc0ff",
-                                         "9e95d1f6c1551501", "fbb9cd90aaa5a737"};
+  // Of checkpoints by a release that knew one process only.
+  const std::vector<std::string> sums = {"aeaa76869a02d96c", "35557d203036e6ec", "a971b12116280cb2",
+                                         "faacdfc41a2286b2", "bacebc30c9ab152b"};
   int compared = 0;
   for (int n = 0; n < 5; ++n) {
     const Placement placement = PlacementNumber(n);
     const std::string alone = Save(dir.path() + "/alone", n, placement);
     const std::string manifest = ReadFile(alone + "/manifest.json");
-    CHECK(manifest.substr(manifest.size() - 20, 16) == sums[n]);
+    CHECK(SumOfSlices(manifest) == sums[n]);
     CheckLoads(**CheckpointReader::Open(alone), PlacementNumber(0));
     for (const int processes : {2, 3, 4, 6, 8}) {
       if (placement.mesh.devices() % processes != 0) continue;
@@ -61,8 +68,8 @@ TEST_CASE("A checkpoint knows where it comes from") {
   CHECK(reader->step() == 20);
   CHECK(reader->seed() == 5);
   CHECK(reader->graph().name() == "tiny");
-  CHECK(reader->train().batch() == 8);
-  CHECK(reader->train().optimizer().learning_rate() == 0.1);
+  CHECK(reader->recipe().batch() == 8);
+  CHECK(reader->optimizer().learning_rate() == 0.1);
   CHECK(reader->mesh() == "1");
   CHECK(reader->tokens() == 0);
 

@@ -18,6 +18,7 @@
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/durable.h"
 #include "training/checkpoint/manifest.h"
+#include "training/checkpoint/old_train.h"
 #include "training/checkpoint/part.h"
 #include "training/checkpoint/run_file.h"
 
@@ -148,11 +149,12 @@ absl::Status Commit(const std::string& dir, const proto::Plan& plan, const Check
   const std::map<std::string, int64_t> sizes = FileSizes(manifest);
   RETURN_IF_ERROR(CheckSizes(folder, sizes));
   RETURN_IF_ERROR(RemoveOthers(folder, sizes, options));
-  proto::Train train = plan.recipe();
-  if (info.optimizer) *train.mutable_optimizer() = *info.optimizer;
+  proto::Trained trained;
+  *trained.mutable_recipe() = plan.recipe();
+  *trained.mutable_optimizer() = info.optimizer ? *info.optimizer : plan.optimizer();
   ASSIGN_OR_RETURN(manifest.graph,
                    WriteRun(folder, "graph.textproto", Text(plan.graph()), options));
-  ASSIGN_OR_RETURN(manifest.train, WriteRun(folder, "train.textproto", Text(train), options));
+  ASSIGN_OR_RETURN(manifest.train, WriteRun(folder, "train.textproto", Text(trained), options));
   if (info.tokenizer_files != nullptr) {
     for (const TokenizerFiles::File& file : info.tokenizer_files->files) {
       ASSIGN_OR_RETURN(StoredRun run, WriteRun(folder, file.name, file.bytes, options));

@@ -18,9 +18,11 @@
 #include "actor_runtime/exec/stage_mesh.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/recipe/forms.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/manifest.h"
+#include "training/checkpoint/old_train.h"
 #include "training/checkpoint/run_file.h"
 #include "training/checkpoint/shared_runs.h"
 
@@ -29,8 +31,22 @@ namespace {
 
 constexpr size_t kMostOpenFiles = 64;
 
+// A file of another message.
+template <typename Message>
+bool ReadOldForm(std::string_view, Message*) {
+  return false;
+}
+template <>
+bool ReadOldForm(std::string_view text, proto::Trained* trained) {
+  proto::Train train;
+  if (!ParseText(text, "", "text proto", &train).ok() || train.batch() == 0) return false;
+  *trained = FromOldTrain(train);
+  return true;
+}
+
 template <typename Message>
 absl::Status ParseBytes(std::string_view text, const std::string& path, Message* message) {
+  if (ReadOldForm(text, message)) return absl::OkStatus();
   const absl::Status parsed = ParseText(text, path, "text proto", message);
   if (!parsed.ok()) return absl::DataLossError(absl::StrCat(parsed.message(), kUseAnother));
   if (message->ByteSizeLong() > 0) return absl::OkStatus();
@@ -76,7 +92,7 @@ struct CheckpointReader::Impl {
   std::string folder;
   Manifest manifest;
   proto::Graph graph;
-  proto::Train train;
+  proto::Trained trained;
   std::shared_ptr<const TokenizerFiles> tokenizer_files;
   std::shared_ptr<const ModelFiles> model_files;
   std::map<std::string, const StoredVariable*, std::less<>> variables;
@@ -123,7 +139,10 @@ absl::Status CheckpointReader::Impl::ReadManifest() {
   for (const StoredVariable& variable : manifest.variables) variables[variable.name] = &variable;
   sizes = FileSizes(manifest);
   RETURN_IF_ERROR(ReadText("graph.textproto", manifest.graph, &graph));
-  RETURN_IF_ERROR(ReadText("train.textproto", manifest.train, &train));
+  RETURN_IF_ERROR(ReadText("train.textproto", manifest.train, &trained));
+  if (!trained.recipe().has_mesh() && !manifest.mesh.empty()) {
+    RETURN_IF_ERROR(kMeshForm.parse("", manifest.mesh, trained.mutable_recipe()->mutable_mesh()));
+  }
   RETURN_IF_ERROR(ReadTokenizer());
   return ReadModelFiles();
 }
@@ -314,7 +333,8 @@ const std::shared_ptr<const ModelFiles>& CheckpointReader::model_files() const {
   return impl_->model_files;
 }
 const proto::Graph& CheckpointReader::graph() const { return impl_->graph; }
-const proto::Train& CheckpointReader::train() const { return impl_->train; }
+const proto::Recipe& CheckpointReader::recipe() const { return impl_->trained.recipe(); }
+const proto::Optimizer& CheckpointReader::optimizer() const { return impl_->trained.optimizer(); }
 
 absl::Status CheckpointReader::CheckVariables(const proto::Plan& plan) const {
   for (const proto::Variable& v : plan.variable()) {

@@ -1,8 +1,11 @@
 #include "training/hugging_face/model_config.h"
 
+#include <google/protobuf/util/message_differencer.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +20,7 @@ namespace oneflow {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using google::protobuf::util::MessageDifferencer;
 
 constexpr const char* kFamilies[] = {"gpt2",  "llama", "mistral",  "mixtral",
                                      "qwen2", "qwen3", "qwen3_moe"};
@@ -33,7 +37,7 @@ int64_t DefaultPositions(std::string_view type) {
 }
 
 void ReadCommon(ConfigFields& fields, HuggingFaceConfig& config) {
-  config.vocab = fields.Size("vocab_size");
+  config.model.set_vocab(fields.Size("vocab_size"));
   config.end_ids = fields.Ids("eos_token_id");
   // Some folders have a list of one.
   const std::vector<int64_t> begin = fields.Ids("bos_token_id");
@@ -55,45 +59,43 @@ void ReadCommon(ConfigFields& fields, HuggingFaceConfig& config) {
 }
 
 void ReadGpt2(ConfigFields& fields, HuggingFaceConfig& config) {
-  config.layers = fields.Size("n_layer");
-  config.hidden = fields.Size("n_embd");
-  config.heads = config.groups = fields.Size("n_head");
-  config.positions = fields.Size("n_positions", DefaultPositions(config.model_type));
-  config.inner = fields.Size("n_inner", 4 * config.hidden);
-  if (config.inner != 4 * config.hidden) {
-    fields.Refuse("n_inner", absl::StrCat("is not 4 times \"n_embd\": ", config.hidden));
+  proto::Model& model = config.model;
+  model.set_family("gpt");
+  model.set_layers(fields.Size("n_layer"));
+  model.set_hidden(fields.Size("n_embd"));
+  model.set_heads(fields.Size("n_head"));
+  model.set_sequence(fields.Size("n_positions", DefaultPositions(config.model_type)));
+  if (fields.Size("n_inner", 4 * model.hidden()) != 4 * model.hidden()) {
+    fields.Refuse("n_inner", absl::StrCat("is not 4 times \"n_embd\": ", model.hidden()));
   }
-  if (config.hidden % config.heads != 0) {
-    fields.Refuse("n_head", absl::StrCat("does not divide \"n_embd\": ", config.hidden));
+  if (model.hidden() % model.heads() != 0) {
+    fields.Refuse("n_head", absl::StrCat("does not divide \"n_embd\": ", model.hidden()));
   }
-  config.head_dim = config.hidden / config.heads;
-  config.norm_epsilon = fields.Number("layer_norm_epsilon", 1e-5);
-  config.tied = fields.Bool("tie_word_embeddings", true);
+  model.set_norm_epsilon(fields.Number("layer_norm_epsilon", 1e-5));
+  model.set_tied(fields.Bool("tie_word_embeddings", true));
   const double rates[] = {fields.Number("embd_pdrop", 0.1), fields.Number("attn_pdrop", 0.1),
                           fields.Number("resid_pdrop", 0.1)};
-  if (rates[0] == rates[1] && rates[1] == rates[2]) config.dropout = rates[0];
+  model.set_dropout(rates[0] == rates[1] && rates[1] == rates[2] ? rates[0] : 0);
   fields.Require("activation_function", "gelu_new");
   fields.Require("scale_attn_weights", true);
   fields.Require("scale_attn_by_inverse_layer_idx", false);
 }
 
-void ReadScaling(ConfigFields& rope, int64_t positions, HuggingFaceConfig& config) {
-  RotaryScalingConfig scaling;
-  scaling.factor = rope.Number("factor");
-  scaling.low_frequency_factor = rope.Number("low_freq_factor");
-  scaling.high_frequency_factor = rope.Number("high_freq_factor");
-  scaling.original_positions = rope.Size("original_max_position_embeddings");
-  if (scaling.factor < 1) rope.Refuse("factor", "is below 1");
-  if (scaling.low_frequency_factor <= 0) rope.Refuse("low_freq_factor", "is not above 0");
-  if (scaling.high_frequency_factor <= scaling.low_frequency_factor) {
+void ReadScaling(ConfigFields& rope, proto::RopeScaling& scaling) {
+  scaling.set_factor(rope.Number("factor"));
+  scaling.set_low(rope.Number("low_freq_factor"));
+  scaling.set_high(rope.Number("high_freq_factor"));
+  scaling.set_positions(rope.Size("original_max_position_embeddings"));
+  if (scaling.factor() < 1) rope.Refuse("factor", "is below 1");
+  if (scaling.low() <= 0) rope.Refuse("low_freq_factor", "is not above 0");
+  if (scaling.high() <= scaling.low()) {
     rope.Refuse("high_freq_factor", "is not above \"low_freq_factor\"");
   }
-  config.scaling = scaling;
 }
 
-// One of "rope_scaling" and "rope_parameters". Sets both theta and scaling of `config`.
+// One of "rope_scaling" and "rope_parameters". Sets both theta and scaling of `model`.
 void ReadRotary(ConfigFields& fields, const std::string& where, const char* key,
-                HuggingFaceConfig& config) {
+                proto::Model& model) {
   const Json* object = fields.Find(key);
   if (!object->is_object()) return fields.Refuse(key, "is no object");
   ConfigFields rope(*object, where, std::string(key) + ".");
@@ -101,7 +103,7 @@ void ReadRotary(ConfigFields& fields, const std::string& where, const char* key,
   const std::string type = rope.String(type_key, "default");
   std::vector<std::string> known = {"rope_type", "type", "rope_theta", "partial_rotary_factor"};
   if (type == "llama3") {
-    ReadScaling(rope, config.positions, config);
+    ReadScaling(rope, *model.mutable_rope_scaling());
     known.insert(known.end(), {"factor", "low_freq_factor", "high_freq_factor",
                                "original_max_position_embeddings"});
   } else if (type != "default") {
@@ -110,10 +112,10 @@ void ReadRotary(ConfigFields& fields, const std::string& where, const char* key,
   rope.Require("partial_rotary_factor", 1);
   if (rope.Has("rope_theta")) {
     const double theta = rope.Number("rope_theta");
-    if (fields.Has("rope_theta") && theta != config.rotary_theta) {
+    if (fields.Has("rope_theta") && theta != model.theta()) {
       rope.Refuse("rope_theta", "contradicts \"rope_theta\"", kOneOfBoth);
     }
-    config.rotary_theta = theta;
+    model.set_theta(theta);
   }
   for (const auto& [name, value] : object->items()) {
     if (std::find(known.begin(), known.end(), name) == known.end() && !value.is_null()) {
@@ -126,23 +128,24 @@ void ReadRotary(ConfigFields& fields, const std::string& where, const char* key,
 // The layers whose attention is limited to a window: all or none.
 void ReadWindow(ConfigFields& fields, HuggingFaceConfig& config) {
   const std::string& type = config.model_type;
+  const int64_t layers = config.model.layers();
   const bool qwen = type == "qwen2" || type == "qwen3";
   const bool uses = qwen || type == "qwen3_moe" ? fields.Bool("use_sliding_window", false)
                                                 : type == "mistral" || type == "mixtral";
-  int64_t sliding = uses ? config.layers : 0;  // layers
+  int64_t sliding = uses ? layers : 0;  // layers
   if (uses && qwen) {
     // The layers before that one see all.
     const Json* first = fields.Find("max_window_layers");
     const bool is_count = first == nullptr || first->is_number_unsigned();
     if (!is_count) fields.Refuse("max_window_layers", "is no number of layers");
     const uint64_t full = first == nullptr || !is_count ? 28 : first->get<uint64_t>();
-    sliding = config.layers - static_cast<int64_t>(std::min<uint64_t>(full, config.layers));
+    sliding = layers - static_cast<int64_t>(std::min<uint64_t>(full, layers));
   }
   const char* key = qwen ? "max_window_layers" : "sliding_window";
   if (const Json* types = fields.Find("layer_types"); types != nullptr) {
     key = "layer_types";
-    if (!types->is_array() || static_cast<int64_t>(types->size()) != config.layers) {
-      return fields.Refuse(key, absl::StrCat("is no list for ", config.layers, " layers"));
+    if (!types->is_array() || static_cast<int64_t>(types->size()) != layers) {
+      return fields.Refuse(key, absl::StrCat("is no list for ", layers, " layers"));
     }
     int64_t listed = 0;
     for (const Json& type : *types) {
@@ -154,31 +157,32 @@ void ReadWindow(ConfigFields& fields, HuggingFaceConfig& config) {
     if (listed > 0 && !uses) return fields.Refuse(key, "has windows that the model does not use");
     sliding = listed;
   }
-  if (sliding > 0 && sliding < config.layers) {
-    return fields.Refuse(key, absl::StrCat("is not supported: ", sliding, " of ", config.layers,
+  if (sliding > 0 && sliding < layers) {
+    return fields.Refuse(key, absl::StrCat("is not supported: ", sliding, " of ", layers,
                                            " layers would have a window, and all or none can"));
   }
   if (sliding == 0) return;
   // Its default differs between releases of transformers.
   if (!fields.Contains("sliding_window")) return fields.Refuse("sliding_window", "is missing");
-  if (fields.Has("sliding_window")) config.window = fields.Size("sliding_window");
+  if (fields.Has("sliding_window")) config.model.set_window(fields.Size("sliding_window"));
 }
 
 // Every block has experts: those of some blocks, or an MLP beside them, have no equivalent.
 void ReadExperts(ConfigFields& fields, HuggingFaceConfig& config) {
   const bool qwen = config.model_type == "qwen3_moe";
-  config.inner = fields.Size(qwen ? "moe_intermediate_size" : "intermediate_size");
+  proto::Model& model = config.model;
+  model.set_inner(fields.Size(qwen ? "moe_intermediate_size" : "intermediate_size"));
   // Releases of transformers write one of two keys.
   const bool local = fields.Has("num_local_experts");
-  config.experts = fields.Size(qwen && !local ? "num_experts" : "num_local_experts");
-  config.choices = fields.Size("num_experts_per_tok");
-  if (config.choices > config.experts) {
+  model.set_experts(fields.Size(qwen && !local ? "num_experts" : "num_local_experts"));
+  model.set_experts_per_token(fields.Size("num_experts_per_tok"));
+  if (model.experts_per_token() > model.experts()) {
     fields.Refuse("num_experts_per_tok",
-                  absl::StrCat("is more than the ", config.experts, " experts"));
+                  absl::StrCat("is more than the ", model.experts(), " experts"));
   }
   fields.Require("router_jitter_noise", 0);
+  model.set_norm_topk_prob(!qwen || fields.Bool("norm_topk_prob", false));
   if (!qwen) return;
-  config.normalized = fields.Bool("norm_topk_prob", false);
   const std::string hint = "use a model with experts in every layer";
   if (fields.Size("decoder_sparse_step", 1) != 1) {
     fields.Refuse("decoder_sparse_step", "is not supported: some layers would have no experts",
@@ -191,49 +195,58 @@ void ReadExperts(ConfigFields& fields, HuggingFaceConfig& config) {
 
 void ReadLlama(ConfigFields& fields, const std::string& where, HuggingFaceConfig& config) {
   const std::string& type = config.model_type;
-  config.layers = fields.Size("num_hidden_layers");
-  config.hidden = fields.Size("hidden_size");
-  if (config.has_experts()) {
+  const bool mixtral = type == "mixtral", mixture = mixtral || type == "qwen3_moe";
+  proto::Model& model = config.model;
+  model.set_family("llama");
+  model.set_layers(fields.Size("num_hidden_layers"));
+  model.set_hidden(fields.Size("hidden_size"));
+  model.set_experts(0);
+  if (mixture) {
     ReadExperts(fields, config);
   } else {
-    config.inner = fields.Size("intermediate_size");
+    model.set_inner(fields.Size("intermediate_size"));
   }
-  config.heads = fields.Size("num_attention_heads");
+  const int64_t heads = fields.Size("num_attention_heads");
+  model.set_heads(heads);
   // The defaults of the other families differ between releases of transformers.
   if (type != "llama" && !fields.Contains("num_key_value_heads")) {
     fields.Refuse("num_key_value_heads", "is missing");
   }
-  config.groups = fields.Size("num_key_value_heads", config.heads);
-  config.positions = fields.Size("max_position_embeddings", DefaultPositions(type));
+  model.set_groups(fields.Size("num_key_value_heads", heads));
+  model.set_sequence(fields.Size("max_position_embeddings", DefaultPositions(type)));
   const bool needs_head_dim = !fields.Has("head_dim") && type != "qwen3";
-  if (needs_head_dim && config.hidden % config.heads != 0) {
+  if (needs_head_dim && model.hidden() % heads != 0) {
     fields.Refuse("num_attention_heads",
-                  absl::StrCat("does not divide \"hidden_size\": ", config.hidden));
+                  absl::StrCat("does not divide \"hidden_size\": ", model.hidden()));
   }
-  config.head_dim = fields.Size("head_dim", type == "qwen3" ? 128 : config.hidden / config.heads);
-  if (config.heads % config.groups != 0) {
+  model.set_head_dim(fields.Size("head_dim", type == "qwen3" ? 128 : model.hidden() / heads));
+  if (heads % model.groups() != 0) {
     fields.Refuse("num_key_value_heads",
-                  absl::StrCat("does not divide \"num_attention_heads\": ", config.heads));
+                  absl::StrCat("does not divide \"num_attention_heads\": ", heads));
   }
-  if (config.head_dim % 2 != 0) fields.Refuse("head_dim", "is odd");
-  config.norm_epsilon = fields.Number("rms_norm_eps", type == "mixtral" ? 1e-5 : 1e-6);
-  config.tied = fields.Bool("tie_word_embeddings", false);
-  config.rotary_theta =
-      fields.Number("rope_theta", type == "mixtral" ? kMixtralTheta : kDefaultTheta);
+  if (model.head_dim() % 2 != 0) fields.Refuse("head_dim", "is odd");
+  model.set_norm_epsilon(fields.Number("rms_norm_eps", mixtral ? 1e-5 : 1e-6));
+  model.set_tied(fields.Bool("tie_word_embeddings", false));
+  model.set_theta(fields.Number("rope_theta", mixtral ? kMixtralTheta : kDefaultTheta));
+  model.mutable_rope_scaling();
   // Releases of transformers read one or the other, so both must say the same.
   constexpr const char *kScaling = "rope_scaling", *kParameters = "rope_parameters";
   const auto has = [&](const char* key) { return fields.Has(key) && !fields.Find(key)->empty(); };
-  HuggingFaceConfig other = config;
-  if (has(kScaling)) ReadRotary(fields, where, kScaling, config);
+  proto::Model other = model;
+  if (has(kScaling)) ReadRotary(fields, where, kScaling, model);
   if (has(kParameters)) ReadRotary(fields, where, kParameters, other);
-  if (has(kScaling) && has(kParameters) && other != config) {
+  if (has(kScaling) && has(kParameters) && !MessageDifferencer::Equals(other, model)) {
     fields.Refuse(kParameters,
                   absl::StrCat("contradicts \"", kScaling, "\", with the theta of each"),
                   kOneOfBoth);
   }
-  if (!has(kScaling)) config = other;
-  if (config.rotary_theta <= 0) fields.Refuse("rope_theta", "is not above 0");
+  if (!has(kScaling)) model = other;
+  if (model.theta() <= 0) fields.Refuse("rope_theta", "is not above 0");
+  model.set_window(0);
   ReadWindow(fields, config);
+  // Families differ in these, not their configurations.
+  model.set_qkv_bias(type == "qwen2");
+  model.set_qk_norm(type == "qwen3" || type == "qwen3_moe");
   fields.Require("hidden_act", "silu");
   fields.Require("attention_bias", false);
   fields.Require("mlp_bias", false);
@@ -246,39 +259,42 @@ Json IdsJson(const std::vector<int64_t>& ids) {
 }
 
 Json Gpt2Json(const HuggingFaceConfig& c) {
+  const proto::Model& m = c.model;
   return {{"architectures", {"GPT2LMHeadModel"}},
           {"model_type", c.model_type},
           {"activation_function", "gelu_new"},
-          {"n_layer", c.layers},
-          {"n_embd", c.hidden},
-          {"n_head", c.heads},
+          {"n_layer", m.layers()},
+          {"n_embd", m.hidden()},
+          {"n_head", m.heads()},
           {"n_inner", nullptr},
-          {"n_positions", c.positions},
-          {"n_ctx", c.positions},
-          {"layer_norm_epsilon", c.norm_epsilon},
-          {"embd_pdrop", c.dropout},
-          {"attn_pdrop", c.dropout},
-          {"resid_pdrop", c.dropout}};
+          {"n_positions", m.sequence()},
+          {"n_ctx", m.sequence()},
+          {"layer_norm_epsilon", m.norm_epsilon()},
+          {"embd_pdrop", m.dropout()},
+          {"attn_pdrop", m.dropout()},
+          {"resid_pdrop", m.dropout()}};
 }
 
 void AddExperts(const HuggingFaceConfig& c, Json& json) {
-  json["num_experts_per_tok"] = c.choices;
+  const proto::Model& m = c.model;
+  json["num_experts_per_tok"] = m.experts_per_token();
   if (c.model_type == "mixtral") {
-    json["num_local_experts"] = c.experts;
+    json["num_local_experts"] = m.experts();
     return;
   }
-  json["num_experts"] = c.experts;
-  json["moe_intermediate_size"] = c.inner;
+  json["num_experts"] = m.experts();
+  json["moe_intermediate_size"] = m.inner();
   // The width of the MLP of a layer without experts; there is none. Published models say the same.
-  json["intermediate_size"] = c.choices * c.inner;
-  json["norm_topk_prob"] = c.normalized;
+  json["intermediate_size"] = m.experts_per_token() * m.inner();
+  json["norm_topk_prob"] = m.norm_topk_prob();
   json["decoder_sparse_step"] = 1;
   json["mlp_only_layers"] = Json::array();
-  json["use_sliding_window"] = c.window > 0;
-  json["sliding_window"] = c.window > 0 ? Json(c.window) : Json(nullptr);
+  json["use_sliding_window"] = m.window() > 0;
+  json["sliding_window"] = m.window() > 0 ? Json(m.window()) : Json(nullptr);
 }
 
 Json LlamaJson(const HuggingFaceConfig& c) {
+  const proto::Model& m = c.model;
   constexpr std::pair<const char*, const char*> kArchitectures[] = {
       {"llama", "LlamaForCausalLM"},     {"mistral", "MistralForCausalLM"},
       {"mixtral", "MixtralForCausalLM"}, {"qwen2", "Qwen2ForCausalLM"},
@@ -288,38 +304,45 @@ Json LlamaJson(const HuggingFaceConfig& c) {
   Json json = {{"architectures", {found->second}},
                {"model_type", c.model_type},
                {"hidden_act", "silu"},
-               {"num_hidden_layers", c.layers},
-               {"hidden_size", c.hidden},
-               {"intermediate_size", c.inner},
-               {"num_attention_heads", c.heads},
-               {"num_key_value_heads", c.groups},
-               {"head_dim", c.head_dim},
-               {"max_position_embeddings", c.positions},
-               {"rms_norm_eps", c.norm_epsilon},
-               {"rope_theta", c.rotary_theta},
+               {"num_hidden_layers", m.layers()},
+               {"hidden_size", m.hidden()},
+               {"intermediate_size", m.inner()},
+               {"num_attention_heads", m.heads()},
+               {"num_key_value_heads", m.groups()},
+               {"head_dim", m.head_dim()},
+               {"max_position_embeddings", m.sequence()},
+               {"rms_norm_eps", m.norm_epsilon()},
+               {"rope_theta", m.theta()},
                {"rope_scaling", nullptr},
                {"attention_dropout", 0.0}};
-  if (c.scaling) {
+  if (const proto::RopeScaling& s = m.rope_scaling(); s.factor() > 0) {
     json["rope_scaling"] = {{"rope_type", "llama3"},
-                            {"factor", c.scaling->factor},
-                            {"low_freq_factor", c.scaling->low_frequency_factor},
-                            {"high_freq_factor", c.scaling->high_frequency_factor},
-                            {"original_max_position_embeddings", c.scaling->original_positions}};
+                            {"factor", s.factor()},
+                            {"low_freq_factor", s.low()},
+                            {"high_freq_factor", s.high()},
+                            {"original_max_position_embeddings", s.positions()}};
   }
-  const Json window = c.window > 0 ? Json(c.window) : Json(nullptr);
+  const Json window = m.window() > 0 ? Json(m.window()) : Json(nullptr);
   if (c.model_type == "mistral" || c.model_type == "mixtral") json["sliding_window"] = window;
   if (c.model_type == "qwen2" || c.model_type == "qwen3") {
-    json["use_sliding_window"] = c.window > 0;
+    json["use_sliding_window"] = m.window() > 0;
     json["sliding_window"] = window;
-    json["max_window_layers"] = c.window > 0 ? 0 : c.layers;
+    json["max_window_layers"] = m.window() > 0 ? 0 : m.layers();
   }
   if (c.model_type == "llama") json["mlp_bias"] = false;
-  if (c.model_type == "llama" || c.has_qk_norm()) json["attention_bias"] = false;
-  if (c.has_experts()) AddExperts(c, json);
+  if (c.model_type == "llama" || m.qk_norm()) json["attention_bias"] = false;
+  if (m.experts() > 0) AddExperts(c, json);
   return json;
 }
 
 }  // namespace
+
+bool operator==(const HuggingFaceConfig& a, const HuggingFaceConfig& b) {
+  const auto rest = [](const HuggingFaceConfig& c) {
+    return std::tie(c.model_type, c.end_ids, c.begin_id, c.dtype);
+  };
+  return rest(a) == rest(b) && MessageDifferencer::Equals(a.model, b.model);
+}
 
 absl::StatusOr<HuggingFaceConfig> ParseHuggingFaceConfig(std::string_view text,
                                                          const std::string& where,
@@ -337,7 +360,7 @@ absl::StatusOr<HuggingFaceConfig> ParseHuggingFaceConfig(std::string_view text,
     return fields.status();
   }
   ReadCommon(fields, config);
-  if (config.is_gpt2()) {
+  if (config.model_type == "gpt2") {
     ReadGpt2(fields, config);
   } else {
     ReadLlama(fields, where, config);
@@ -365,8 +388,8 @@ absl::StatusOr<HuggingFaceConfig> ReadHuggingFaceConfig(const std::string& dir) 
 
 std::string ConfigText(const HuggingFaceConfig& config) {
   Json json = config.is_gpt2() ? Gpt2Json(config) : LlamaJson(config);
-  json["vocab_size"] = config.vocab;
-  json["tie_word_embeddings"] = config.tied;
+  json["vocab_size"] = config.model.vocab();
+  json["tie_word_embeddings"] = config.model.tied();
   json["bos_token_id"] = config.begin_id ? Json(*config.begin_id) : Json(nullptr);
   json["eos_token_id"] = IdsJson(config.end_ids);
   for (const auto& [theirs, ours] : kModelTypes) {

@@ -55,46 +55,33 @@ std::string Error(const Json& json, const Changes& changes = {}) {
 
 TEST_CASE("HuggingFaceConfig: gpt2") {
   const HuggingFaceConfig config = Parse(Gpt2());
-  CHECK(config == HuggingFaceConfig{.model_type = "gpt2",
-                                    .vocab = 50257,
-                                    .layers = 12,
-                                    .hidden = 768,
-                                    .inner = 3072,
-                                    .heads = 12,
-                                    .groups = 12,
-                                    .head_dim = 64,
-                                    .positions = 1024,
-                                    .norm_epsilon = 1e-5,
-                                    .tied = true,
-                                    .dropout = 0.1,
-                                    .end_ids = {50256},
-                                    .begin_id = 50256});
-  CHECK_FALSE(Parse(With(Gpt2(), {{"tie_word_embeddings", false}})).tied);
+  CHECK(config.model_type == "gpt2");
+  CHECK(config.model.ShortDebugString() ==
+        R"(family: "gpt" layers: 12 heads: 12 hidden: 768 sequence: 1024 vocab: 50257 tied: true )"
+        "norm_epsilon: 1e-05 dropout: 0.1");
+  CHECK(config.end_ids == std::vector<int64_t>{50256});
+  CHECK(config.begin_id == 50256);
+  CHECK(config.dtype.empty());
+  CHECK_FALSE(Parse(With(Gpt2(), {{"tie_word_embeddings", false}})).model.tied());
   CHECK(Parse(With(Gpt2(), {{"n_inner", 3072}})) == config);
-  CHECK(Parse(With(Gpt2(), {{"resid_pdrop", 0.2}})).dropout == 0);
+  CHECK(Parse(With(Gpt2(), {{"resid_pdrop", 0.2}})).model.dropout() == 0);
 }
 
 TEST_CASE("HuggingFaceConfig: llama") {
   const HuggingFaceConfig config = Parse(Llama());
-  CHECK(config == HuggingFaceConfig{.model_type = "llama",
-                                    .vocab = 128256,
-                                    .layers = 4,
-                                    .hidden = 4096,
-                                    .inner = 14336,
-                                    .heads = 32,
-                                    .groups = 8,
-                                    .head_dim = 128,
-                                    .positions = 8192,
-                                    .norm_epsilon = 1e-5,
-                                    .rotary_theta = 500000,
-                                    .end_ids = {128001, 128009},
-                                    .begin_id = 128000,
-                                    .dtype = "bf16"});
-  CHECK(Parse(Without(Llama(), "num_key_value_heads")).groups == 32);
-  CHECK(Parse(Without(Llama(), "rope_theta")).rotary_theta == 10000);
-  CHECK(Parse(With(Llama(), {{"head_dim", 64}})).head_dim == 64);
-  CHECK(Parse(Llama("qwen3")).head_dim == 128);
-  CHECK(Parse(With(Llama("qwen3"), {{"num_attention_heads", 8}})).head_dim == 128);
+  CHECK(config.model_type == "llama");
+  CHECK(config.model.ShortDebugString() ==
+        R"(family: "llama" layers: 4 heads: 32 hidden: 4096 sequence: 8192 vocab: 128256 )"
+        "tied: false norm_epsilon: 1e-05 groups: 8 inner: 14336 head_dim: 128 theta: 500000 "
+        "rope_scaling { } window: 0 qkv_bias: false qk_norm: false experts: 0");
+  CHECK(config.end_ids == std::vector<int64_t>{128001, 128009});
+  CHECK(config.begin_id == 128000);
+  CHECK(config.dtype == "bf16");
+  CHECK(Parse(Without(Llama(), "num_key_value_heads")).model.groups() == 32);
+  CHECK(Parse(Without(Llama(), "rope_theta")).model.theta() == 10000);
+  CHECK(Parse(With(Llama(), {{"head_dim", 64}})).model.head_dim() == 64);
+  CHECK(Parse(Llama("qwen3")).model.head_dim() == 128);
+  CHECK(Parse(With(Llama("qwen3"), {{"num_attention_heads", 8}})).model.head_dim() == 128);
   CHECK(Parse(With(Llama(), {{"eos_token_id", 5}})).end_ids == std::vector<int64_t>{5});
   CHECK(Parse(With(Llama(), {{"eos_token_id", nullptr}})).end_ids.empty());
   CHECK(Parse(With(Llama(), {{"torch_dtype", nullptr}, {"dtype", "float16"}})).dtype == "f16");
@@ -114,19 +101,22 @@ TEST_CASE("HuggingFaceConfig: the ids of generation_config.json come first") {
 }
 
 TEST_CASE("HuggingFaceConfig: rotary frequencies, as old and new releases write them") {
-  const RotaryScalingConfig scaling = {8, 1, 4, 8192};
+  const std::string scaling = "factor: 8 low: 1 high: 4 positions: 8192";
+  const auto text = [](const HuggingFaceConfig& config) {
+    return config.model.rope_scaling().ShortDebugString();
+  };
   const Json rope = {{"factor", 8.0},
                      {"low_freq_factor", 1.0},
                      {"high_freq_factor", 4.0},
                      {"original_max_position_embeddings", 8192},
                      {"rope_type", "llama3"}};
-  CHECK(Parse(With(Llama(), {{"rope_scaling", rope}})).scaling == scaling);
+  CHECK(text(Parse(With(Llama(), {{"rope_scaling", rope}}))) == scaling);
   const Json newer = With(rope, {{"rope_theta", 1e6}});
   const Json without_theta = Without(Llama(), "rope_theta");
   const HuggingFaceConfig config = Parse(With(without_theta, {{"rope_parameters", newer}}));
-  CHECK(config.scaling == scaling);
-  CHECK(config.rotary_theta == 1e6);
-  CHECK_FALSE(Parse(With(Llama(), {{"rope_scaling", {{"type", "default"}}}})).scaling);
+  CHECK(text(config) == scaling);
+  CHECK(config.model.theta() == 1e6);
+  CHECK(text(Parse(With(Llama(), {{"rope_scaling", {{"type", "default"}}}}))).empty());
 
   CHECK(Error(Llama(), {{"rope_parameters", newer}}) ==
         "config.json: \"rope_parameters.rope_theta\": 1000000.0 contradicts \"rope_theta\"; remove "
@@ -167,7 +157,7 @@ TEST_CASE("HuggingFaceConfig: two entries of rotary frequencies must say the sam
   const Json parameters = With(scaling, {{"rope_theta", 500000.0}});
   const Json plain = {{"rope_type", "default"}, {"rope_theta", 500000.0}};
   const HuggingFaceConfig expected = Parse(With(Llama(), {{"rope_scaling", scaling}}));
-  REQUIRE(expected.scaling);
+  REQUIRE(expected.model.rope_scaling().factor() == 8);
   for (const Json& entry : {scaling, Json(nullptr), Json::object()}) {
     CHECK(Parse(With(Llama(), {{"rope_scaling", entry}, {"rope_parameters", parameters}})) ==
           expected);
@@ -200,28 +190,28 @@ TEST_CASE("HuggingFaceConfig: numbers that are no JSON, as Python writes them") 
 
 TEST_CASE("HuggingFaceConfig: experts") {
   const HuggingFaceConfig mixtral = Parse(Mixtral());
-  CHECK(mixtral.experts == 8);
-  CHECK(mixtral.choices == 2);
-  CHECK(mixtral.inner == 14336);
-  CHECK(mixtral.normalized);
-  CHECK(Parse(Without(Mixtral(), "rope_theta")).rotary_theta == 1e6);
-  CHECK(Parse(Without(Mixtral(), "rms_norm_eps")).norm_epsilon == 1e-5);
-  CHECK(Parse(With(Mixtral(), {{"sliding_window", 512}})).window == 512);
+  CHECK(mixtral.model.experts() == 8);
+  CHECK(mixtral.model.experts_per_token() == 2);
+  CHECK(mixtral.model.inner() == 14336);
+  CHECK(mixtral.model.norm_topk_prob());
+  CHECK(Parse(Without(Mixtral(), "rope_theta")).model.theta() == 1e6);
+  CHECK(Parse(Without(Mixtral(), "rms_norm_eps")).model.norm_epsilon() == 1e-5);
+  CHECK(Parse(With(Mixtral(), {{"sliding_window", 512}})).model.window() == 512);
   const HuggingFaceConfig qwen = Parse(Qwen3Moe());
-  CHECK(qwen.experts == 128);
-  CHECK(qwen.choices == 8);
-  CHECK(qwen.inner == 768);
-  CHECK_FALSE(qwen.normalized);
-  CHECK(Parse(With(Qwen3Moe(), {{"norm_topk_prob", true}})).normalized);
+  CHECK(qwen.model.experts() == 128);
+  CHECK(qwen.model.experts_per_token() == 8);
+  CHECK(qwen.model.inner() == 768);
+  CHECK_FALSE(qwen.model.norm_topk_prob());
+  CHECK(Parse(With(Qwen3Moe(), {{"norm_topk_prob", true}})).model.norm_topk_prob());
   CHECK(Parse(Without(With(Qwen3Moe(), {{"num_local_experts", 128}}), "num_experts")) == qwen);
   CHECK(Parse(With(Qwen3Moe(), {{"mlp_only_layers", Json::array()}, {"decoder_sparse_step", 1}})) ==
         qwen);
   // Its windows are those of all layers, whatever max_window_layers says.
-  CHECK(Parse(With(Qwen3Moe(), {{"sliding_window", 512}})).window == 0);
+  CHECK(Parse(With(Qwen3Moe(), {{"sliding_window", 512}})).model.window() == 0);
   CHECK(
       Parse(With(Qwen3Moe(),
                  {{"sliding_window", 512}, {"use_sliding_window", true}, {"max_window_layers", 4}}))
-          .window == 512);
+          .model.window() == 512);
 
   CHECK(Error(Without(Mixtral(), "num_local_experts")) ==
         "config.json: \"num_local_experts\" is missing");
@@ -243,25 +233,27 @@ TEST_CASE("HuggingFaceConfig: experts") {
 }
 
 TEST_CASE("HuggingFaceConfig: windows") {
-  CHECK(Parse(With(Llama("mistral"), {{"sliding_window", 4096}})).window == 4096);
-  CHECK(Parse(Llama("mistral")).window == 0);
-  CHECK(Parse(With(Llama(), {{"sliding_window", 4096}})).window == 0);  // Llama has none
+  CHECK(Parse(With(Llama("mistral"), {{"sliding_window", 4096}})).model.window() == 4096);
+  CHECK(Parse(Llama("mistral")).model.window() == 0);
+  CHECK(Parse(With(Llama(), {{"sliding_window", 4096}})).model.window() == 0);  // Llama has none
   CHECK(Error(Without(Llama("mistral"), "sliding_window")) ==
         "config.json: \"sliding_window\" is missing");
   for (const char* type : {"qwen2", "qwen3"}) {
     const Json qwen = With(Llama(type), {{"sliding_window", 512}, {"use_sliding_window", true}});
-    CHECK(Parse(With(Llama(type), {{"sliding_window", 512}})).window == 0);
-    CHECK(Parse(With(qwen, {{"max_window_layers", 0}})).window == 512);
-    CHECK(Parse(With(qwen, {{"max_window_layers", 4}})).window == 0);
-    CHECK(Parse(qwen).window == 0);  // of 28 layers by default
+    CHECK(Parse(With(Llama(type), {{"sliding_window", 512}})).model.window() == 0);
+    CHECK(Parse(With(qwen, {{"max_window_layers", 0}})).model.window() == 512);
+    CHECK(Parse(With(qwen, {{"max_window_layers", 4}})).model.window() == 0);
+    CHECK(Parse(qwen).model.window() == 0);  // of 28 layers by default
     CHECK(Error(qwen, {{"max_window_layers", 3}}) ==
           "config.json: \"max_window_layers\": 3 is not supported: 1 of 4 layers would have a "
           "window, and all or none can");
     CHECK(Error(qwen, {{"max_window_layers", -3}}) ==
           "config.json: \"max_window_layers\": -3 is no number of layers");
     const Json full = "full_attention", sliding = "sliding_attention";
-    CHECK(Parse(With(qwen, {{"layer_types", {sliding, sliding, sliding, sliding}}})).window == 512);
-    CHECK(Parse(With(qwen, {{"layer_types", {full, full, full, full}}})).window == 0);
+    CHECK(
+        Parse(With(qwen, {{"layer_types", {sliding, sliding, sliding, sliding}}})).model.window() ==
+        512);
+    CHECK(Parse(With(qwen, {{"layer_types", {full, full, full, full}}})).model.window() == 0);
     CHECK(Error(qwen, {{"layer_types", {full, sliding, full, sliding}}}) ==
           "config.json: \"layer_types\": [\"full_attention\",\"sliding_attention\","
           "\"full_attention\",\"sliding_attention\"] is not supported: 2 of 4 layers would have a "
@@ -313,13 +305,13 @@ TEST_CASE("HuggingFaceConfig: other models are refused by key and value") {
 }
 
 TEST_CASE("HuggingFaceConfig: missing positions are the default of the family") {
-  CHECK(Parse(Without(Gpt2(), "n_positions")).positions == 1024);
-  CHECK(Parse(Without(Llama(), "max_position_embeddings")).positions == 2048);
-  CHECK(Parse(Without(Mixtral(), "max_position_embeddings")).positions == 131072);
+  CHECK(Parse(Without(Gpt2(), "n_positions")).model.sequence() == 1024);
+  CHECK(Parse(Without(Llama(), "max_position_embeddings")).model.sequence() == 2048);
+  CHECK(Parse(Without(Mixtral(), "max_position_embeddings")).model.sequence() == 131072);
   for (const auto& [type, positions] :
        {std::pair("mistral", 131072), std::pair("qwen2", 32768), std::pair("qwen3", 32768)}) {
     const Json json = With(Llama(type), {{"sliding_window", nullptr}});
-    CHECK(Parse(Without(json, "max_position_embeddings")).positions == positions);
+    CHECK(Parse(Without(json, "max_position_embeddings")).model.sequence() == positions);
   }
 }
 
@@ -352,13 +344,14 @@ TEST_CASE("HuggingFaceConfig: what is written is read") {
     configs.push_back(Parse(Llama(type)));
     if (configs.back().model_type == "llama") continue;
     configs.push_back(configs.back());
-    configs.back().window = 1024;
+    configs.back().model.set_window(1024);
   }
-  configs[1].scaling = RotaryScalingConfig{8, 1, 4, 8192};
+  proto::RopeScaling& scaling = *configs[1].model.mutable_rope_scaling();
+  scaling.set_factor(8), scaling.set_low(1), scaling.set_high(4), scaling.set_positions(8192);
   for (const Json& json : {Mixtral(), Qwen3Moe(), With(Qwen3Moe(), {{"norm_topk_prob", true}})}) {
     configs.push_back(Parse(json));
     configs.push_back(configs.back());
-    configs.back().window = 1024;
+    configs.back().model.set_window(1024);
   }
   for (const HuggingFaceConfig& config : configs) {
     INFO(ConfigText(config));

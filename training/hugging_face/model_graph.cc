@@ -5,8 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/model/gpt.h"
-#include "oneflow_core/model/llama.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/tensor/shape.h"
 #include "training/hugging_face/compare_graphs.h"
 
@@ -74,76 +73,31 @@ constexpr char kGraphHint[] = "export a model of `oneflow model` or `oneflow imp
 
 std::string NameGraph(const proto::Graph& graph) { return "graph \"" + graph.name() + "\""; }
 
-absl::Status CheckSameGraph(const proto::Graph& graph, const proto::Graph& rebuilt,
-                            const char* model) {
-  const std::string difference = FindDifference(graph, rebuilt);
+// `said` must be the model of the graph: `name` is its family's in transformers.
+absl::Status CheckSameGraph(const proto::Graph& graph, const proto::Model& said, const char* name) {
+  absl::StatusOr<proto::Model> model = CompleteModel(said);
+  RETURN_IF_ERROR(Annotate(model.status(), NameGraph(graph)));
+  const std::string difference = FindDifference(graph, BuildModel(*model, graph.name()));
   if (difference.empty()) return absl::OkStatus();
-  return InputError(
-      NameGraph(graph),
-      absl::StrCat("differs from ", model, " of transformers, as `oneflow model` has ", "it, in ",
-                   difference),
-      kGraphHint);
-}
-
-GptConfig MakeGptConfig(const HuggingFaceConfig& config, const ModelGraphOptions& options) {
-  GptConfig gpt;
-  gpt.name = config.model_type;
-  gpt.layers = config.layers;
-  gpt.heads = config.heads;
-  gpt.hidden = config.hidden;
-  gpt.sequence = config.positions;
-  gpt.vocab = options.vocab > 0 ? options.vocab : config.vocab;
-  gpt.tied = config.tied;
-  gpt.epsilon = config.norm_epsilon;
-  return gpt;
-}
-
-LlamaConfig MakeLlamaConfig(const HuggingFaceConfig& config, const ModelGraphOptions& options) {
-  LlamaConfig llama;
-  llama.name = config.model_type;
-  llama.layers = config.layers;
-  llama.hidden = config.hidden;
-  llama.inner = config.inner;
-  llama.heads = config.heads;
-  llama.groups = config.groups;
-  llama.head_dim = config.head_dim;
-  llama.sequence = options.sequence > 0 ? options.sequence : config.positions;
-  llama.vocab = options.vocab > 0 ? options.vocab : config.vocab;
-  llama.theta = config.rotary_theta;
-  if (config.scaling) {
-    llama.scaling = {config.scaling->factor, config.scaling->low_frequency_factor,
-                     config.scaling->high_frequency_factor, config.scaling->original_positions};
-  }
-  llama.epsilon = config.norm_epsilon;
-  llama.tied = config.tied;
-  llama.qkv_bias = config.has_qkv_bias();
-  llama.qk_norm = config.has_qk_norm();
-  llama.window = config.window;
-  if (config.has_experts()) {
-    llama.experts = config.experts;
-    llama.choices = config.choices;
-    llama.normalized = config.normalized;
-    llama.balance = 0;
-  }
-  return llama;
+  return InputError(NameGraph(graph),
+                    absl::StrCat("differs from ", name, " of transformers, as `oneflow model` has ",
+                                 "it, in ", difference),
+                    kGraphHint);
 }
 
 constexpr char kRoute[] = "h.0.mlp.route";
 
-// Sets model_type to that of a block with experts; `bias` and `norm` are those of attention.
-absl::Status DescribeExperts(const proto::Graph& graph, const GraphFacts& facts, bool bias,
-                             bool norm, HuggingFaceConfig& config) {
-  config.choices = facts.Integer(kRoute, "choices", 0);
-  config.normalized = facts.Bool(kRoute, "normalized", false);
-  config.model_type = norm ? "qwen3_moe" : "mixtral";
+// The model type of a block with experts.
+absl::StatusOr<std::string> DescribeExperts(const proto::Graph& graph, const GraphFacts& facts,
+                                            const proto::Model& model) {
   std::string what;
-  if (bias) what = "biases of queries, keys and values";
+  if (model.qkv_bias()) what = "biases of queries, keys and values";
   if (facts.Has("h.0.mlp.shared.gate.weight")) what = "an MLP that every token takes";
   if (facts.Has("h.0.mlp.router.bias")) what = "biases of their choice";
-  if (!norm && !config.normalized) {
+  if (!model.qk_norm() && !model.norm_topk_prob()) {
     what = "weights of choices that do not add up to 1, and no norms of queries and keys";
   }
-  if (what.empty()) return absl::OkStatus();
+  if (what.empty()) return model.qk_norm() ? "qwen3_moe" : "mixtral";
   return InputError(
       NameGraph(graph),
       "has experts and " + what + "; no model of transformers that is known here has both",
@@ -159,43 +113,54 @@ absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {
     return InputError(NameGraph(graph), "has no blocks of the family llama", kGraphHint);
   }
   HuggingFaceConfig config;
-  config.vocab = wte[0];
-  config.hidden = wte[1];
-  config.inner = gate.back();
-  config.experts = experts.empty() ? 0 : experts[0];
-  config.layers = facts.Blocks("attn.qkv.weight");
-  config.groups = qkv[1];
-  config.heads = qkv[1] * (qkv[2] - 2);
-  config.head_dim = qkv[3];
-  config.positions = facts.Sequence();
-  config.norm_epsilon = facts.Number("norm_f", "epsilon", 1e-5);
+  proto::Model& model = config.model;
+  model.set_family("llama");
+  model.set_vocab(wte[0]);
+  model.set_hidden(wte[1]);
+  model.set_inner(gate.back());
+  model.set_experts(experts.empty() ? 0 : experts[0]);
+  model.set_layers(facts.Blocks("attn.qkv.weight"));
+  model.set_groups(qkv[1]);
+  model.set_heads(qkv[1] * (qkv[2] - 2));
+  model.set_head_dim(qkv[3]);
+  model.set_sequence(facts.Sequence());
+  model.set_norm_epsilon(facts.Number("norm_f", "epsilon", 1e-5));
   const std::string rotary = "h.0.attn.q_rotary";
-  config.rotary_theta = facts.Number(rotary, "theta", 0);
+  model.set_theta(facts.Number(rotary, "theta", 0));
+  proto::RopeScaling& scaling = *model.mutable_rope_scaling();
   if (const double factor = facts.Number(rotary, "scale_factor", 0); factor > 0) {
-    config.scaling = {factor, facts.Number(rotary, "low_frequency_factor", 0),
-                      facts.Number(rotary, "high_frequency_factor", 0),
-                      facts.Integer(rotary, "original_positions", 0)};
+    scaling.set_factor(factor);
+    scaling.set_low(facts.Number(rotary, "low_frequency_factor", 0));
+    scaling.set_high(facts.Number(rotary, "high_frequency_factor", 0));
+    scaling.set_positions(facts.Integer(rotary, "original_positions", 0));
   }
-  config.window = facts.Integer("h.0.attn.core", "window", 0);
-  config.tied = !facts.Has("head.weight");
-  const bool bias = facts.Has("h.0.attn.qkv.bias"), norm = facts.Has("h.0.attn.q_norm.weight");
-  if (bias && norm) {
+  model.set_window(facts.Integer("h.0.attn.core", "window", 0));
+  model.set_tied(!facts.Has("head.weight"));
+  model.set_qkv_bias(facts.Has("h.0.attn.qkv.bias"));
+  model.set_qk_norm(facts.Has("h.0.attn.q_norm.weight"));
+  if (model.qkv_bias() && model.qk_norm()) {
     return InputError(NameGraph(graph),
                       "has biases of queries, keys and values, and norms of queries and keys; no "
                       "model of transformers that is known here has both",
                       kGraphHint);
   }
-  config.model_type = norm ? "qwen3" : bias ? "qwen2" : config.window > 0 ? "mistral" : "llama";
-  if (config.experts > 0) RETURN_IF_ERROR(DescribeExperts(graph, facts, bias, norm, config));
-  LlamaConfig llama = MakeLlamaConfig(config, {});
-  llama.name = graph.name();
-  // What is of training alone.
-  llama.capacity = facts.Number(kRoute, "capacity", 0);
-  llama.balance = facts.Number(kRoute, "balance", 0);
-  llama.z = facts.Number(kRoute, "z", 0);
-  llama.run = facts.Integer(kRoute, "run", 0);
-  RETURN_IF_ERROR(Annotate(CheckLlamaConfig(llama), NameGraph(graph)));
-  RETURN_IF_ERROR(CheckSameGraph(graph, BuildLlama(llama), "Llama"));
+  config.model_type = model.qk_norm()      ? "qwen3"
+                      : model.qkv_bias()   ? "qwen2"
+                      : model.window() > 0 ? "mistral"
+                                           : "llama";
+  if (model.experts() > 0) {
+    model.set_experts_per_token(facts.Integer(kRoute, "choices", 0));
+    model.set_norm_topk_prob(facts.Bool(kRoute, "normalized", false));
+    ASSIGN_OR_RETURN(config.model_type, DescribeExperts(graph, facts, model));
+  }
+  proto::Model trained = model;
+  if (model.experts() > 0) {
+    trained.set_capacity(facts.Number(kRoute, "capacity", 0));
+    trained.set_aux_loss_coeff(facts.Number(kRoute, "balance", 0));
+    trained.set_z_loss_coeff(facts.Number(kRoute, "z", 0));
+    trained.set_routed_positions(facts.Integer(kRoute, "run", 0));
+  }
+  RETURN_IF_ERROR(CheckSameGraph(graph, trained, "Llama"));
   return config;
 }
 
@@ -210,32 +175,21 @@ absl::StatusOr<HuggingFaceConfig> DescribeGpt(const proto::Graph& graph) {
   if (!facts.Has("ln_f.bias")) {
     return InputError(where, "has no biases, and GPT-2 of transformers has", "");
   }
-  GptConfig gpt;
-  gpt.name = graph.name();
-  gpt.layers = facts.Blocks("attn.qkv.weight");
-  gpt.heads = qkv[2];
-  gpt.hidden = wte[1];
-  gpt.sequence = wpe[0];
-  gpt.vocab = wte[0];
-  gpt.tied = !facts.Has("head.weight");
-  gpt.epsilon = facts.Number("ln_f", "epsilon", 1e-5);
-  gpt.dropout = facts.Number("embed.drop", "rate", 0);
-  gpt.stored_masks = facts.Kind("embed.drop") == "stored_dropout";
-  gpt.fused_attention = facts.Kind("h.0.attn.core") == "causal_attention";
-  RETURN_IF_ERROR(Annotate(CheckGptConfig(gpt), where));
-  RETURN_IF_ERROR(CheckSameGraph(graph, BuildGpt(gpt), "GPT-2"));
-  HuggingFaceConfig config;
-  config.model_type = "gpt2";
-  config.vocab = gpt.vocab;
-  config.layers = gpt.layers;
-  config.hidden = gpt.hidden;
-  config.inner = 4 * gpt.hidden;
-  config.heads = config.groups = gpt.heads;
-  config.head_dim = gpt.hidden / gpt.heads;
-  config.positions = gpt.sequence;
-  config.norm_epsilon = gpt.epsilon;
-  config.tied = gpt.tied;
-  config.dropout = gpt.dropout;
+  HuggingFaceConfig config = {.model_type = "gpt2"};
+  proto::Model& model = config.model;
+  model.set_family("gpt");
+  model.set_layers(facts.Blocks("attn.qkv.weight"));
+  model.set_heads(qkv[2]);
+  model.set_hidden(wte[1]);
+  model.set_sequence(wpe[0]);
+  model.set_vocab(wte[0]);
+  model.set_tied(!facts.Has("head.weight"));
+  model.set_norm_epsilon(facts.Number("ln_f", "epsilon", 1e-5));
+  model.set_dropout(facts.Number("embed.drop", "rate", 0));
+  proto::Model trained = model;
+  trained.set_masks(facts.Kind("embed.drop") == "stored_dropout" ? "stored" : "recomputed");
+  trained.set_attention(facts.Kind("h.0.attn.core") == "causal_attention" ? "fused" : "unfused");
+  RETURN_IF_ERROR(CheckSameGraph(graph, trained, "GPT-2"));
   return config;
 }
 
@@ -243,27 +197,25 @@ absl::StatusOr<HuggingFaceConfig> DescribeGpt(const proto::Graph& graph) {
 
 absl::StatusOr<proto::Graph> BuildModelGraph(const HuggingFaceConfig& config,
                                              const ModelGraphOptions& options) {
-  if (options.sequence > config.positions) {
+  proto::Model said = config.model;
+  if (options.sequence > said.sequence()) {
+    return InputError(absl::StrCat("--sequence=", options.sequence),
+                      absl::StrCat("is more than the ", said.sequence(), " positions of the model"),
+                      "leave it out, or use a smaller number");
+  }
+  if (config.is_gpt2() && options.sequence > 0 && options.sequence != said.sequence()) {
     return InputError(
         absl::StrCat("--sequence=", options.sequence),
-        absl::StrCat("is more than the ", config.positions, " positions of the model"),
-        "leave it out, or use a smaller number");
-  }
-  const std::string where = "config.json, in the words of `oneflow model`";
-  if (!config.is_gpt2()) {
-    const LlamaConfig llama = MakeLlamaConfig(config, options);
-    RETURN_IF_ERROR(Annotate(CheckLlamaConfig(llama), where));
-    return BuildLlama(llama);
-  }
-  if (options.sequence > 0 && options.sequence != config.positions) {
-    return InputError(
-        absl::StrCat("--sequence=", options.sequence),
-        absl::StrCat("is not ", config.positions, ", for which this model has embedded positions"),
+        absl::StrCat("is not ", said.sequence(), ", for which this model has embedded positions"),
         "leave it out");
   }
-  const GptConfig gpt = MakeGptConfig(config, options);
-  RETURN_IF_ERROR(Annotate(CheckGptConfig(gpt), where));
-  return BuildGpt(gpt);
+  if (options.sequence > 0) said.set_sequence(options.sequence);
+  if (options.vocab > 0) said.set_vocab(options.vocab);
+  said.clear_dropout();
+  if (said.experts() > 0) said.set_aux_loss_coeff(0);
+  const absl::StatusOr<proto::Model> model = CompleteModel(said);
+  RETURN_IF_ERROR(Annotate(model.status(), "config.json, in the words of `oneflow model`"));
+  return BuildModel(*model, config.model_type);
 }
 
 absl::StatusOr<HuggingFaceConfig> DescribeModelGraph(const proto::Graph& graph) {
@@ -272,7 +224,7 @@ absl::StatusOr<HuggingFaceConfig> DescribeModelGraph(const proto::Graph& graph) 
 
 const FamilyFiles& FindFiles(const HuggingFaceConfig& config) {
   if (config.is_gpt2()) return GptFiles();
-  if (!config.has_experts()) return LlamaFiles();
+  if (config.model.experts() == 0) return LlamaFiles();
   return config.model_type == "mixtral" ? MixtralFiles() : Qwen3MoeFiles();
 }
 

@@ -1,54 +1,49 @@
 #include "training/hugging_face/model_graph.h"
 
+#include <google/protobuf/text_format.h>
+
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
-#include "oneflow_core/model/gpt.h"
-#include "oneflow_core/model/llama.h"
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/model/model.h"
 
 namespace oneflow {
 namespace {
 
-HuggingFaceConfig Gpt2() {
-  return {.model_type = "gpt2",
-          .vocab = 100,
-          .layers = 3,
-          .hidden = 32,
-          .inner = 128,
-          .heads = 4,
-          .groups = 4,
-          .head_dim = 8,
-          .positions = 16,
-          .norm_epsilon = 1e-6,
-          .tied = true};
+HuggingFaceConfig Make(const std::string& type, const std::string& text) {
+  HuggingFaceConfig config = {.model_type = type};
+  REQUIRE(google::protobuf::TextFormat::ParseFromString(text, &config.model));
+  return config;
 }
 
-HuggingFaceConfig Llama(const std::string& type) {
-  return {.model_type = type,
-          .vocab = 100,
-          .layers = 2,
-          .hidden = 32,
-          .inner = 48,
-          .heads = 6,
-          .groups = 2,
-          .head_dim = 10,
-          .positions = 64,
-          .norm_epsilon = 1e-6,
-          .rotary_theta = 500000};
+HuggingFaceConfig Gpt2() {
+  return Make("gpt2",
+              "family: 'gpt' layers: 3 heads: 4 hidden: 32 sequence: 16 vocab: 100 tied: true "
+              "norm_epsilon: 1e-6 dropout: 0");
+}
+
+HuggingFaceConfig Llama(const std::string& type, const std::string& experts = "experts: 0") {
+  return Make(type,
+              absl::StrCat("family: 'llama' layers: 2 heads: 6 hidden: 32 sequence: 64 "
+                           "vocab: 100 tied: false norm_epsilon: 1e-6 groups: 2 inner: 48 "
+                           "head_dim: 10 theta: 500000 rope_scaling {} window: 0 qkv_bias: ",
+                           type == "qwen2", " qk_norm: ", type.starts_with("qwen3"), " ", experts));
 }
 
 std::vector<HuggingFaceConfig> Configs() {
   std::vector<HuggingFaceConfig> configs = {Gpt2(), Gpt2()};
-  configs[1].tied = false;
-  for (const char* type : {"llama", "llama", "mistral", "qwen2", "qwen3", "mixtral", "qwen3_moe"}) {
+  configs[1].model.set_tied(false);
+  for (const char* type : {"llama", "llama", "mistral", "qwen2", "qwen3"}) {
     configs.push_back(Llama(type));
   }
-  configs[3].scaling = RotaryScalingConfig{8, 1, 4, 32};
-  configs[3].tied = true;
-  configs[4].window = 16;
-  for (size_t i = 7; i < 9; ++i) configs[i].experts = 4, configs[i].choices = 3;
-  configs[8].normalized = false;
+  proto::RopeScaling& scaling = *configs[3].model.mutable_rope_scaling();
+  scaling.set_factor(8), scaling.set_low(1), scaling.set_high(4), scaling.set_positions(32);
+  configs[3].model.set_tied(true);
+  configs[4].model.set_window(16);
+  configs.push_back(Llama("mixtral", "experts: 4 experts_per_token: 3 norm_topk_prob: true"));
+  configs.push_back(Llama("qwen3_moe", "experts: 4 experts_per_token: 3 norm_topk_prob: false"));
   return configs;
 }
 
@@ -78,11 +73,11 @@ TEST_CASE("ModelGraph: a configuration is that of its graph, in every family") {
 
 TEST_CASE("ModelGraph: options") {
   HuggingFaceConfig padded = *DescribeModelGraph(*BuildModelGraph(Gpt2(), {.vocab = 128}));
-  CHECK(padded.vocab == 128);
-  padded.vocab = 100;
+  CHECK(padded.model.vocab() == 128);
+  padded.model.set_vocab(100);
   CHECK(padded == Gpt2());
   const auto shorter = BuildModelGraph(Llama("llama"), {.sequence = 20});
-  CHECK(DescribeModelGraph(*shorter)->positions == 20);
+  CHECK(DescribeModelGraph(*shorter)->model.sequence() == 20);
   const auto error = [](const HuggingFaceConfig& config, int64_t sequence) {
     return std::string(BuildModelGraph(config, {.sequence = sequence}).status().message());
   };
@@ -95,10 +90,10 @@ TEST_CASE("ModelGraph: options") {
 
 TEST_CASE("ModelGraph: numbers that no graph can have") {
   HuggingFaceConfig config = Llama("llama");
-  config.layers = 1000000;
-  CHECK(std::string(BuildModelGraph(config, {}).status().message()) ==
-        "config.json, in the words of `oneflow model`: --layers=1000000: is out of range; use 1 to "
-        "10000");
+  config.model.set_layers(1000000);
+  CHECK_THAT(std::string(BuildModelGraph(config, {}).status().message()),
+             Catch::StartsWith("config.json, in the words of `oneflow model`: --layers=1000000: is "
+                               "out of range; use 1 to 10000"));
 }
 
 TEST_CASE("ModelGraph: what does not matter is not compared") {
@@ -115,11 +110,12 @@ TEST_CASE("ModelGraph: what does not matter is not compared") {
 }
 
 TEST_CASE("ModelGraph: capacities of experts and losses of routers are of training") {
-  LlamaConfig mixture = *LlamaPreset("llama-tiny");
-  mixture.experts = 4;
-  const HuggingFaceConfig config = *DescribeModelGraph(BuildLlama(mixture));
-  mixture.capacity = 1.25, mixture.run = 8, mixture.balance = 0.5, mixture.z = 0.001;
-  CHECK(*DescribeModelGraph(BuildLlama(mixture)) == config);
+  proto::Model mixture = MakeModel("family: 'llama' preset: 'llama-tiny'");
+  mixture.set_experts(4);
+  const HuggingFaceConfig config = *DescribeModelGraph(BuildModel(mixture));
+  mixture.set_capacity(1.25), mixture.set_routed_positions(8), mixture.set_aux_loss_coeff(0.5),
+      mixture.set_z_loss_coeff(0.001);
+  CHECK(*DescribeModelGraph(BuildModel(mixture)) == config);
   // An imported model has none of them.
   const proto::Graph graph = *BuildModelGraph(config, {});
   for (const proto::Op& op : graph.op()) {
@@ -161,32 +157,32 @@ TEST_CASE("ModelGraph: a graph that computes something else is refused by the op
 }
 
 TEST_CASE("ModelGraph: models without files of Hugging Face") {
-  GptConfig gpt = *GptPreset("tiny");
-  gpt.bias = false;
-  CHECK(Error(BuildGpt(gpt)) == "graph \"tiny\": has no biases, and GPT-2 of transformers has");
-  LlamaConfig llama = *LlamaPreset("llama-tiny");
-  llama.qkv_bias = llama.qk_norm = true;
-  CHECK_THAT(Error(BuildLlama(llama)),
+  proto::Model gpt = MakeModel("family: 'gpt' preset: 'tiny'");
+  gpt.set_bias(false);
+  CHECK(Error(BuildModel(gpt)) == "graph \"tiny\": has no biases, and GPT-2 of transformers has");
+  proto::Model llama = MakeModel("family: 'llama' preset: 'llama-tiny'");
+  llama.set_qkv_bias(true), llama.set_qk_norm(true);
+  CHECK_THAT(Error(BuildModel(llama)),
              Catch::Contains("has biases of queries, keys and values, and "
                              "norms of queries and keys"));
-  LlamaConfig mixture = *LlamaPreset("llama-tiny");
-  mixture.experts = 4;
-  CHECK(DescribeModelGraph(BuildLlama(mixture))->model_type == "mixtral");
+  proto::Model mixture = MakeModel("family: 'llama' preset: 'llama-tiny'");
+  mixture.set_experts(4);
+  CHECK(DescribeModelGraph(BuildModel(mixture))->model_type == "mixtral");
   const auto error = [&](auto change) {
-    LlamaConfig changed = mixture;
+    proto::Model changed = mixture;
     change(changed);
-    return Error(BuildLlama(changed));
+    return Error(BuildModel(changed));
   };
-  CHECK(error([](LlamaConfig& c) { c.qkv_bias = true; }) ==
+  CHECK(error([](proto::Model& c) { c.set_qkv_bias(true); }) ==
         "graph \"llama-tiny\": has experts and biases of queries, keys and values; no model of "
         "transformers that is known here has both; export a model of `oneflow model` or `oneflow "
         "import`");
-  CHECK_THAT(error([](LlamaConfig& c) { c.shared = 16; }),
+  CHECK_THAT(error([](proto::Model& c) { c.set_shared_inner(16); }),
              Catch::Contains("has experts and an MLP that every token takes; no model"));
-  CHECK_THAT(error([](LlamaConfig& c) { c.bias_rate = 0.001; }),
+  CHECK_THAT(error([](proto::Model& c) { c.set_bias_rate(0.001); }),
              Catch::Contains("has experts and biases of their choice; no model"));
-  CHECK_THAT(error([](LlamaConfig& c) { c.scores = "sigmoid"; }), Catch::Contains("scores"));
-  CHECK_THAT(error([](LlamaConfig& c) { c.normalized = false; }),
+  CHECK_THAT(error([](proto::Model& c) { c.set_scores("sigmoid"); }), Catch::Contains("scores"));
+  CHECK_THAT(error([](proto::Model& c) { c.set_norm_topk_prob(false); }),
              Catch::Contains("has experts and weights of choices that do not add up to 1, and no "
                              "norms of queries and keys; no model"));
   proto::Graph other;

@@ -64,12 +64,12 @@ std::string UpdateConfigText(std::string_view original, const HuggingFaceConfig&
   was->begin_id = config.begin_id;
   const bool other_dtype = new_dtype && was->dtype != config.dtype;
   was->dtype = config.dtype;
-  if (config.dropout == 0) was->dropout = 0;
+  if (config.is_gpt2() && config.model.dropout() == 0) was->model.set_dropout(0);
   Values values;
   for (const JsonMember& member : ListMembers(described)) {
     if (member.key == "torch_dtype") {
       if (other_dtype) values["torch_dtype"] = values["dtype"] = member.value;
-    } else if (config != *was && !Contains(kKept, member.key)) {
+    } else if (!(config == *was) && !Contains(kKept, member.key)) {
       values[std::string(member.key)] = member.value;
     }
   }

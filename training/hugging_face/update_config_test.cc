@@ -50,8 +50,8 @@ TEST_CASE("UpdateConfigText: another type of elements changes one value") {
 
 TEST_CASE("UpdateConfigText: another model keeps the keys that do not describe it") {
   HuggingFaceConfig config = Parse(kText);
-  config.rotary_theta = 1000;
-  config.tied = true;
+  config.model.set_theta(1000);
+  config.model.set_tied(true);
   const std::string text = UpdateConfigText(kText, config, false);
   CHECK(Parse(text) == config);
   for (const char* kept : {"\"pad_token_id\": 0,", "\"eos_token_id\": [2, 3],",
@@ -68,10 +68,10 @@ TEST_CASE("UpdateConfigText: rates of dropout stay where the graph has none") {
   const std::string gpt2 = R"({"model_type":"gpt2","vocab_size":8,"n_layer":1,"n_embd":4,
     "n_head":2,"n_positions":4,"embd_pdrop":0.1,"attn_pdrop":0.1,"resid_pdrop":0.1})";
   HuggingFaceConfig config = Parse(gpt2);
-  CHECK(config.dropout == 0.1);
-  config.dropout = 0;
+  CHECK(config.model.dropout() == 0.1);
+  config.model.set_dropout(0);
   CHECK(UpdateConfigText(gpt2, config, false) == gpt2);
-  config.dropout = 0.2;
+  config.model.set_dropout(0.2);
   CHECK(Parse(UpdateConfigText(gpt2, config, false)) == config);
 }
 

@@ -65,7 +65,7 @@ std::string DroppedWarning(int64_t step, double share) {
   return absl::StrFormat(
       "warning: step %d dropped %.1f %% of its choices of experts, which were full; write the "
       "model with a larger --capacity, or without one, or even out its experts by a larger "
-      "--balance, or by --bias_rate",
+      "--aux_loss_coeff, or by --bias_rate",
       step, 100 * share);
 }
 

@@ -7,26 +7,28 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/attr_proto.h"
 #include "oneflow_core/graph/graph_text.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/tensor_proto.h"
+#include "training/checkpoint/old_train.h"
 
 namespace oneflow {
 namespace {
 
-// "batch 8, now 4; clip 1, now 0": what differs of what is compared.
+// "--batch 8, now 4; --clip 1, now 0": what differs of what is compared.
 class Differences {
  public:
-  void Compare(const std::string& name, const std::string& was, const std::string& now) {
+  void Compare(const std::string& name, const std::string& was, const std::string& now,
+               const char* effect = "") {
     if (was == now) return;
     if (!text_.empty()) text_ += "; ";
-    text_ += (name.empty() ? "" : name + " ") + was + ", now " + now;
+    text_ += (name.empty() ? "" : name + " ") + was + ", now " + now + effect;
   }
   const std::string& text() const { return text_; }
 
@@ -48,34 +50,27 @@ std::string TypeName(proto::DataType type) {
   return dtype.ok() ? std::string(Name(*dtype)) : std::to_string(type);
 }
 
-std::string Numbers(const proto::Train& was, const proto::Train& now) {
-  Differences all;
-  all.Compare("batch", std::to_string(was.batch()), std::to_string(now.batch()));
-  all.Compare("micro_batches", std::to_string(was.micro_batches()),
-              std::to_string(now.micro_batches()));
-  all.Compare("precision", TypeName(was.precision()), TypeName(now.precision()));
-  all.Compare("residual", TypeName(was.residual()), TypeName(now.residual()));
-  all.Compare("documents", was.documents() ? "apart" : "joined",
-              now.documents() ? "apart" : "joined");
-  all.Compare("loss_pieces", std::to_string(was.loss_pieces()), std::to_string(now.loss_pieces()));
-  for (int f = 0; f < proto::Optimizer::descriptor()->field_count(); ++f) {
-    const auto* field = proto::Optimizer::descriptor()->field(f);
-    std::string before, after;
-    google::protobuf::TextFormat::PrintFieldValueToString(was.optimizer(), field, -1, &before);
-    google::protobuf::TextFormat::PrintFieldValueToString(now.optimizer(), field, -1, &after);
-    all.Compare(field->name(), before, after);
-  }
-  return all.text();
+// What of a choice moves bits; what counts where it is not said.
+std::string ValueText(const Row& row, const google::protobuf::Message& message) {
+  const auto* recipe = dynamic_cast<const proto::Recipe*>(&message);
+  if (recipe != nullptr && row.moves != nullptr) return row.moves(*recipe);
+  return HasField(row, message) ? FieldText(row, message) : std::string(row.default_text);
 }
 
-// The axes along which sums are made: neither stages, nor axes of one device.
-std::string AxesOfSums(const std::string& text) {
-  absl::StatusOr<Mesh> mesh = ParseMesh(text);
-  if (!mesh.ok()) return text;
-  std::erase_if(mesh->axes, [](const Mesh::Axis& axis) {
-    return axis.name == "pipe" || (axis.size == 1 && axis.name.find('.') == std::string::npos);
-  });
-  return mesh->axes.empty() ? "one device a stage" : ToString(*mesh);
+void CompareChoices(std::span<const Row> rows, const google::protobuf::Message& was,
+                    const google::protobuf::Message& now, Differences* all) {
+  for (const Row& row : rows) {
+    if (row.bits == Bits::kNone || !HasField(row, was)) continue;  // not known
+    all->Compare(absl::StrCat("--", ToAbsl(row.name)), ValueText(row, was), ValueText(row, now),
+                 row.bits == Bits::kSums ? " (sums in another order)" : "");
+  }
+}
+
+std::string Numbers(const RunFacts& was, const RunFacts& now) {
+  Differences all;
+  CompareChoices(RecipeRows(), was.recipe, now.recipe, &all);
+  CompareChoices(OptimizerRows(), was.optimizer, now.optimizer, &all);
+  return all.text();
 }
 
 // The properties of an op that determine its results, by name; none if there is no such op. The
@@ -181,29 +176,22 @@ std::string FindCause(const absl::Status& status) {
 }  // namespace
 
 RunFacts CollectFacts(const CheckpointReader& checkpoint) {
-  return {checkpoint.train(), checkpoint.graph(), checkpoint.mesh(), checkpoint.tokens()};
+  return {checkpoint.recipe(), checkpoint.optimizer(), checkpoint.graph(), checkpoint.tokens()};
 }
 
 RunFacts CollectFacts(const proto::Plan& plan, const proto::Optimizer& optimizer, int64_t tokens) {
-  RunFacts facts = {plan.recipe(), plan.graph(), "", tokens};
-  *facts.train.mutable_optimizer() = optimizer;
-  const absl::StatusOr<Mesh> mesh = MeshFromProto(plan.mesh());
-  if (mesh.ok()) facts.mesh = ToString(*mesh);
-  return facts;
+  return {plan.recipe(), optimizer, plan.graph(), tokens};
 }
 
 std::vector<std::string> ChangesOfRun(const RunFacts& was, const RunFacts& now) {
-  Differences mesh, tokens;
-  if (!was.mesh.empty() && !now.mesh.empty()) {
-    mesh.Compare("", AxesOfSums(was.mesh), AxesOfSums(now.mesh));
-  }
+  Differences tokens;
   if (was.tokens > 0 && now.tokens > 0) {
     tokens.Compare("tokens", std::to_string(was.tokens), std::to_string(now.tokens));
   }
   std::vector<std::string> changes;
   for (const auto& [kind, difference] :
-       {std::pair("with other numbers: ", Numbers(was.train, now.train)),
-        std::pair("on another mesh: ", mesh.text()), std::pair("on other data: ", tokens.text()),
+       {std::pair("with other numbers: ", Numbers(was, now)),
+        std::pair("on other data: ", tokens.text()),
         std::pair("with another graph: ", Graphs(was.graph, now.graph))}) {
     if (!difference.empty()) changes.push_back(kind + difference);
   }
@@ -257,18 +245,10 @@ absl::Status CheckMixture(const std::string& folder, const MixtureParts& was,
                     "resume with the same files and weights, which order the data");
 }
 
-absl::StatusOr<Resume> ParseResume(std::string_view text) {
-  bool always = false;
-  if (text == "auto") return Resume::kIfThere;
-  if (absl::SimpleAtob(ToAbsl(text), &always)) return always ? Resume::kAlways : Resume::kNever;
-  return InputError("--resume=" + std::string(text), "is neither true, false nor auto",
-                    "write --resume, or --resume=auto to begin where there is no checkpoint");
-}
-
-absl::StatusOr<bool> GoesOn(Resume resume, const std::string& dir, const Notice& notice) {
-  if (resume == Resume::kNever) return false;
+absl::StatusOr<bool> GoesOn(std::string_view resume, const std::string& dir, const Notice& notice) {
+  if (resume != "true" && resume != "auto") return false;
   const absl::StatusOr<std::string> latest = LatestCheckpoint(dir);
-  if (resume == Resume::kAlways) {
+  if (resume == "true") {
     RETURN_IF_ERROR(latest.status());
     return true;
   }

@@ -12,7 +12,7 @@
 #include "actor_runtime/exec/net.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
-#include "proto/train.pb.h"
+#include "proto/recipe.pb.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/tokenizer/tokenizer_id.h"
 #include "training/trainer/notice.h"
@@ -21,17 +21,17 @@ namespace oneflow {
 
 // The facts on which the bits of a run depend, besides its seed; another seed is refused.
 struct RunFacts {
-  proto::Train train;  // its optimizer is the run's
+  proto::Recipe recipe;
+  proto::Optimizer optimizer;
   proto::Graph graph;
-  std::string mesh;    // as text; empty: not known
   int64_t tokens = 0;  // of the data that is trained on; 0: not known
 };
 
 RunFacts CollectFacts(const CheckpointReader& checkpoint);
 RunFacts CollectFacts(const proto::Plan& plan, const proto::Optimizer& optimizer, int64_t tokens);
 
-// The differences of `now` from `was`, a phrase for each kind: "with other numbers: batch 8, now
-// 4". Differences that change no bits are left out (stages, schedule, recompute, initial values of
+// The differences of `now` from `was`, a phrase for each kind: "with other numbers: --batch 8, now
+// 4". Differences that change no bits are left out (choices by Row::bits; stages, initial values of
 // variables, stored masks), and so are unknown facts.
 std::vector<std::string> ChangesOfRun(const RunFacts& was, const RunFacts& now);
 
@@ -54,13 +54,10 @@ absl::Status CheckTokenizer(const std::string& folder, const TokenizerId& was,
 absl::Status CheckMixture(const std::string& folder, const MixtureParts& was,
                           const MixtureParts& now);
 
-// --resume: never, always, or if there is a complete checkpoint (auto).
-enum class Resume { kNever, kAlways, kIfThere };
-absl::StatusOr<Resume> ParseResume(std::string_view text);
-
-// True if a run goes on from a checkpoint of `dir`; kIfThere notices if it does not. An
-// error where kAlways finds none that is complete, or where `dir` is one checkpoint itself.
-absl::StatusOr<bool> GoesOn(Resume resume, const std::string& dir, const Notice& notice);
+// True if a run goes on from a checkpoint of `dir`, as --resume says: "true", "false" or "auto", if
+// there is a complete one; "auto" notices if it does not. An error where "true" finds none that is
+// complete, or where `dir` is one checkpoint itself.
+absl::StatusOr<bool> GoesOn(std::string_view resume, const std::string& dir, const Notice& notice);
 
 // LatestCheckpoint; a folder of a later step that is not complete is noticed.
 absl::StatusOr<std::string> CheckpointToUse(const std::string& dir, const Notice& notice);

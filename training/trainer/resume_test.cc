@@ -8,6 +8,8 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/temporary_directory.h"
+#include "oneflow_core/recipe/complete_recipe.h"
+#include "oneflow_core/recipe/field_text.h"
 
 namespace oneflow {
 namespace {
@@ -29,13 +31,18 @@ constexpr char kGraph[] = R"(
     op { name: "e" kind: "dropout" input: "d" attr { key: "rate" value { f: 0.1 } } }
     op { name: "loss" kind: "mean" input: "e" })";
 
+void SetMesh(const std::string& mesh, RunFacts* facts) {
+  REQUIRE(SetField(*FindRow(RecipeRows(), "mesh"), mesh, &facts->recipe).ok());
+}
+
 RunFacts Example() {
   RunFacts facts;
-  facts.train.set_batch(8);
-  facts.train.set_micro_batches(2);
-  facts.train.mutable_optimizer()->set_clip(1);
+  facts.recipe.set_batch(8);
+  facts.recipe.set_micro_batches(2);
+  facts.recipe = WithDefaults(facts.recipe);
+  facts.optimizer.set_clip(1);
   facts.graph = ParseGraph(kGraph);
-  facts.mesh = "pipe=2,data=2";
+  SetMesh("pipe=2,data=2", &facts);
   facts.tokens = 1000;
   return facts;
 }
@@ -58,24 +65,24 @@ proto::Op& FindOp(RunFacts& facts, const std::string& name) {
 
 TEST_CASE("ChangesOfRun: numbers, in one phrase") {
   CHECK(ChangesOfRun(Example(), Example()).empty());
-  CHECK(After([](RunFacts& f) { f.train.set_micro_batches(4); }) ==
-        Changes{"with other numbers: micro_batches 2, now 4"});
+  CHECK(After([](RunFacts& f) { f.recipe.set_micro_batches(4); }) ==
+        Changes{"with other numbers: --micro_batches 2, now 4 (sums in another order)"});
   CHECK(After([](RunFacts& f) {
-          f.train.set_batch(16);
-          f.train.set_precision(proto::BF16);
-          f.train.set_residual(proto::BF16);
-          f.train.mutable_optimizer()->set_clip(0.5);
-        }) == Changes{"with other numbers: batch 8, now 16; precision f32, now bf16; "
-                      "residual f32, now bf16; clip 1, now 0.5"});
-  CHECK(After([](RunFacts& f) { f.train.set_precision(proto::F32); }).empty());  // as unspecified
+          f.recipe.set_batch(16);
+          f.recipe.set_precision(proto::BF16);
+          f.recipe.set_residual(proto::BF16);
+          f.optimizer.set_clip(0.5);
+        }) == Changes{"with other numbers: --batch 8, now 16; --precision f32, now bf16; "
+                      "--residual f32, now bf16; --clip 1, now 0.5"});
+  CHECK(After([](RunFacts& f) { f.recipe.set_precision(proto::F32); }).empty());  // as unspecified
 }
 
 TEST_CASE("ChangesOfRun: changes without effect on bits are not reported") {
   CHECK(After([](RunFacts& f) {
-          f.train.set_schedule("zero_bubble");
-          f.train.set_recompute("full");
-          f.train.set_chunks(2);
-          f.train.set_no_fusion(true);
+          f.recipe.set_schedule("zero_bubble");
+          f.recipe.mutable_recompute()->add_term()->set_policy("full");
+          f.recipe.set_chunks(2);
+          f.recipe.set_fuse(false);
           FindOp(f, "d").set_kind("stored_dropout");
           FindOp(f, "y").set_stage(1);
           FindOp(f, "y").set_recompute("block");
@@ -87,15 +94,22 @@ TEST_CASE("ChangesOfRun: changes without effect on bits are not reported") {
 
 TEST_CASE("ChangesOfRun: the mesh but for its stages") {
   const auto mesh = [](const std::string& text) {
-    return After([&](RunFacts& f) { f.mesh = text; });
+    return After([&](RunFacts& f) { SetMesh(text, &f); });
   };
   CHECK(mesh("data=2").empty());
   CHECK(mesh("pipe=4,data=2,tensor=1").empty());
-  CHECK(mesh("data=4") == Changes{"on another mesh: data=2, now data=4"});
-  CHECK(mesh("data=1x2") == Changes{"on another mesh: data=2, now data=1x2"});
-  CHECK(mesh("pipe=2,data=2,tensor=2") == Changes{"on another mesh: data=2, now data=2,tensor=2"});
-  CHECK(mesh("pipe=2") == Changes{"on another mesh: data=2, now one device a stage"});
-  CHECK(mesh("").empty());  // not known
+  CHECK(mesh("data=4") ==
+        Changes{"with other numbers: --mesh data=2, now data=4 (sums in another order)"});
+  CHECK(mesh("data=1x2") ==
+        Changes{"with other numbers: --mesh data=2, now data=1x2 (sums in another order)"});
+  CHECK(mesh("pipe=2,data=2,tensor=2") ==
+        Changes{"with other numbers: --mesh data=2, now data=2,tensor=2 (sums in another order)"});
+  CHECK(
+      mesh("pipe=2") ==
+      Changes{"with other numbers: --mesh data=2, now one device a stage (sums in another order)"});
+  RunFacts unknown = Example();
+  unknown.recipe.clear_mesh();
+  CHECK(ChangesOfRun(unknown, Example()).empty());
 }
 
 TEST_CASE("ChangesOfRun: the data by its size") {
@@ -156,13 +170,13 @@ TEST_CASE("ChangesOfRun: layouts of the training that the graph states") {
 
 TEST_CASE("ChangesOfRun: each kind is one phrase") {
   const Changes changes = After([](RunFacts& f) {
-    f.train.set_batch(4);
-    f.mesh = "tensor=2";
+    f.recipe.set_batch(4);
+    SetMesh("tensor=2", &f);
     f.tokens = 5;
     FindOp(f, "y").set_kind("add");
   });
-  CHECK(changes == Changes{"with other numbers: batch 8, now 4",
-                           "on another mesh: data=2, now tensor=2",
+  CHECK(changes == Changes{"with other numbers: --mesh data=2, now tensor=2 (sums in another "
+                           "order); --batch 8, now 4",
                            "on other data: tokens 1000, now 5",
                            "with another graph: op y: kind mul, now add"});
 }

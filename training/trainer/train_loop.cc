@@ -55,10 +55,10 @@ StepNumbers MakeNumbers(const proto::Optimizer& o, int64_t step, int64_t total) 
 }
 
 // The optimizer of a run: a decay that ends with it has its end.
-proto::Optimizer OptimizerOfRun(const TrainerOptions& options) {
-  proto::Optimizer optimizer = options.optimizer;
+proto::Optimizer OptimizerOfRun(const proto::Run& run) {
+  proto::Optimizer optimizer = run.optimizer();
   const bool decays = optimizer.lr_schedule() != proto::Optimizer::CONSTANT;
-  if (decays && optimizer.decay_steps() == 0) optimizer.set_decay_steps(options.steps);
+  if (decays && optimizer.decay_steps() == 0) optimizer.set_decay_steps(run.steps());
   return optimizer;
 }
 
@@ -106,9 +106,9 @@ absl::StatusOr<std::string> ChooseTogether(
       RETURN_IF_ERROR(Say(group, it).status());
       return VerifyTogether(group, verify(it));
     };
-    ASSIGN_OR_RETURN(const std::string folder,
-                     ChooseCheckpoint(training.options.checkpoint_dir, verify_together,
-                                      training.observer.notice));
+    ASSIGN_OR_RETURN(
+        const std::string folder,
+        ChooseCheckpoint(training.run.checkpoint_dir(), verify_together, training.observer.notice));
     RETURN_IF_ERROR(Say(group, kChosen + folder).status());
     return folder;
   }
@@ -126,6 +126,7 @@ class Loop {
       : training_(training),
         plan_(training.plan),
         options_(training.options),
+        run_(training.run),
         group_(training.group),
         log_(log),
         writer_{.attempt = options_.attempt,
@@ -135,14 +136,14 @@ class Loop {
 
   ~Loop() {
     // Leftovers of one that may not write go with the next attempt.
-    if (begun_ && MayWrite().ok()) EndAttempt(options_.checkpoint_dir, options_.attempt);
+    if (begun_ && MayWrite().ok()) EndAttempt(run_.checkpoint_dir(), options_.attempt);
   }
 
   // That a checkpoint can be written is known before the first step, not after the last.
   absl::Status BeginAttempt() {
-    if (options_.checkpoint_dir.empty() || !group_.IsFirst()) return absl::OkStatus();
+    if (run_.checkpoint_dir().empty() || !group_.IsFirst()) return absl::OkStatus();
     RETURN_IF_ERROR(MayWrite());
-    RETURN_IF_ERROR(oneflow::BeginAttempt(options_.checkpoint_dir, options_.attempt));
+    RETURN_IF_ERROR(oneflow::BeginAttempt(run_.checkpoint_dir(), options_.attempt));
     begun_ = true;
     return absl::OkStatus();
   }
@@ -150,7 +151,7 @@ class Loop {
   // Initialises or loads the variables; returns the first step to run.
   absl::StatusOr<int64_t> Start(bool goes_on) {
     if (!goes_on) {
-      if (!options_.init_from.empty()) return BeginFrom(options_.init_from);
+      if (!run_.init_from().empty()) return BeginFrom(run_.init_from());
       RETURN_IF_ERROR(Run("init", Context("init"), 1));
       return 0;
     }
@@ -159,8 +160,8 @@ class Loop {
     };
     ASSIGN_OR_RETURN(const std::string folder, ChooseTogether(training_, verify));
     ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
-    if (reader->seed() != options_.seed) {
-      return InputError("--seed=" + std::to_string(options_.seed),
+    if (reader->seed() != run_.seed()) {
+      return InputError("--seed=" + std::to_string(run_.seed()),
                         folder + " was trained with --seed=" + std::to_string(reader->seed()),
                         "resume with the same seed: it orders the data");
     }
@@ -168,7 +169,7 @@ class Loop {
                                    NoticeOfFirst()));
     RETURN_IF_ERROR(CheckMixture(folder, reader->mixture(), training_.data.mixture));
     WarnOfChanges(folder, CollectFacts(*reader),
-                  CollectFacts(plan_, OptimizerOfRun(options_), training_.data.tokens),
+                  CollectFacts(plan_, OptimizerOfRun(run_), training_.data.tokens),
                   NoticeOfFirst());
     TakeModel(*reader);
     RETURN_IF_ERROR(Load(folder, [&](const Piece& piece) { return reader->Load(piece); }));
@@ -182,10 +183,10 @@ class Loop {
     RETURN_IF_ERROR(group_.Meet("variables"));
     if (!group_.IsFirst()) return absl::OkStatus();
     RETURN_IF_ERROR(log_->Open(step));
-    if (!options_.trace.empty()) {
-      RETURN_IF_ERROR(Annotate(MakeWayForFile(options_.trace), "--trace"));
+    if (!run_.trace().empty()) {
+      RETURN_IF_ERROR(Annotate(MakeWayForFile(run_.trace()), "--trace"));
     }
-    const std::string& dir = options_.checkpoint_dir;
+    const std::string& dir = run_.checkpoint_dir();
     if (dir.empty()) return absl::OkStatus();
     RETURN_IF_ERROR(MayWrite());
     ASSIGN_OR_RETURN(const std::string aside,
@@ -204,7 +205,7 @@ class Loop {
     context.first_step = first;
     context.tokens = &tokens;
     context.optimizer = [this](int64_t step) {
-      return MakeNumbers(options_.optimizer, step, options_.steps);
+      return MakeNumbers(run_.optimizer(), step, run_.steps());
     };
     context.report = [this](int64_t step, std::span<const double> values) {
       log_->Record(step, values);
@@ -212,7 +213,7 @@ class Loop {
     if (log_ != nullptr) {
       std::vector<double> rates;
       for (int64_t s = first; s < first + steps; ++s) {
-        rates.push_back(LearningRate(options_.optimizer, s, options_.steps));
+        rates.push_back(LearningRate(run_.optimizer(), s, run_.steps()));
       }
       log_->StartChunk(first, steps, std::move(rates));
     }
@@ -228,7 +229,7 @@ class Loop {
     MeanLoss mean;
     context.report = [&](int64_t, std::span<const double> values) { mean.Add(values); };
     const Clock::time_point start = Clock::now();
-    RETURN_IF_ERROR(Run("eval", context, options_.eval_batches, 1));
+    RETURN_IF_ERROR(Run("eval", context, run_.eval_batches(), 1));
     paused_seconds_[kValidation] = SecondsSince(start);
     if (group_.stopped()) return Stopped();  // perhaps before the last batch
     if (!mean.value() && log_ != nullptr && !std::exchange(warned_of_validation_, true)) {
@@ -245,16 +246,16 @@ class Loop {
     const Clock::time_point start = Clock::now();
     CheckpointInfo info;
     info.step = step;
-    info.seed = options_.seed;
+    info.seed = run_.seed();
     info.tokens = training_.data.tokens;
     info.tokenizer = training_.data.tokenizer;
     info.tokenizer_files = training_.data.tokenizer_files;
     info.mixture = training_.data.mixture;
-    info.optimizer = OptimizerOfRun(options_);
+    info.optimizer = OptimizerOfRun(run_);
     info.notes = notes_;
     info.model_files = model_files_;
     HandTokenizerOn(&info);
-    const std::string& dir = options_.checkpoint_dir;
+    const std::string& dir = run_.checkpoint_dir();
     ASSIGN_OR_RETURN(const auto writer, CheckpointWriter::Create(dir, plan_, info, writer_));
     RunContext context = Context("save");
     context.save = [&](const Piece& piece) { return writer->Write(piece); };
@@ -265,10 +266,10 @@ class Loop {
     };
     RETURN_IF_ERROR(group_.Round("checkpoint", part, commit).status());
     paused_seconds_[kCheckpoint] = SecondsSince(start);
-    if (options_.keep == 0 || !group_.IsFirst()) return absl::OkStatus();
+    if (run_.keep() == 0 || !group_.IsFirst()) return absl::OkStatus();
     RETURN_IF_ERROR(MayWrite());
     // The new one is on the disk. One too many costs no run.
-    const absl::Status kept = KeepNewest(dir, options_.keep);
+    const absl::Status kept = KeepNewest(dir, run_.keep());
     if (!kept.ok()) training_.Say("warning: " + std::string(kept.message()));
     return absl::OkStatus();
   }
@@ -341,7 +342,7 @@ class Loop {
 
   RunContext Context(const std::string& program) const {
     RunContext context;
-    context.seed = options_.seed;
+    context.seed = run_.seed();
     context.end_of_text = training_.data.end_of_text;
     const proto::Program* p = FindProgram(plan_, program);
     context.micro_batches = p == nullptr ? 1 : p->micro_batches();
@@ -352,6 +353,7 @@ class Loop {
   const Training& training_;
   const proto::Plan& plan_;
   const TrainerOptions& options_;
+  const proto::Run& run_;
   ProcessGroup& group_;
   MetricsLog* const log_;  // null: of another process
   const WriterOptions writer_;
@@ -364,11 +366,11 @@ class Loop {
   std::shared_ptr<const TokenizerFiles> tokenizer_files_;
 };
 
-absl::Status CheckRounds(const proto::Plan& plan, const TrainerOptions& options) {
+absl::Status CheckRounds(const proto::Plan& plan, const proto::Run& run) {
   const int64_t round = StepsARound(plan);
   for (const auto& [flag, steps] :
-       {std::pair("steps", options.steps), std::pair("eval_every", options.eval_every),
-        std::pair("checkpoint_every", options.checkpoint_every)}) {
+       {std::pair("steps", run.steps()), std::pair("eval_every", run.eval_every()),
+        std::pair("checkpoint_every", run.checkpoint_every())}) {
     if (steps % round == 0) continue;
     return InputError("--" + std::string(flag) + "=" + std::to_string(steps),
                       "the plan's pipe is drained every " + std::to_string(round) + " steps",
@@ -381,9 +383,9 @@ absl::Status CheckRounds(const proto::Plan& plan, const TrainerOptions& options)
 
 absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on) {
   const proto::Plan& plan = training.plan;
-  const TrainerOptions& options = training.options;
+  const proto::Run& run = training.run;
   const TokenSource* const eval = training.data.validation;
-  RETURN_IF_ERROR(CheckRounds(plan, options));
+  RETURN_IF_ERROR(CheckRounds(plan, run));
   Loop loop(training, log);
   RETURN_IF_ERROR(loop.BeginAttempt());
   RETURN_IF_ERROR(training.group.Meet("folder"));
@@ -396,8 +398,8 @@ absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on) 
                       "go on with a plan of as many --steps_a_round as it was trained with");
   }
   RETURN_IF_ERROR(loop.MakeRoom(goes_on, step));
-  if (step >= options.steps) {
-    training.Say(absl::StrCat("the checkpoint is of step ", step, ": --steps=", options.steps,
+  if (step >= run.steps()) {
+    training.Say(absl::StrCat("the checkpoint is of step ", step, ": --steps=", run.steps(),
                               " leaves nothing to do"));
     if (eval != nullptr) {
       ASSIGN_OR_RETURN(const MeanLoss loss, loop.Evaluate(*eval));
@@ -408,15 +410,15 @@ absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on) 
   const int64_t most = std::max<int64_t>(1, kMostStepsOfChunk / round) * round;
   int64_t saved = step;
   bool stopped = training.group.stopped();
-  while (step < options.steps && !stopped) {
-    const int64_t next = std::min({NextBoundary(step, options.eval_every, options.steps),
-                                   NextBoundary(step, options.checkpoint_every, options.steps),
-                                   NextBoundary(step, most, options.steps)});
+  while (step < run.steps() && !stopped) {
+    const int64_t next = std::min({NextBoundary(step, run.eval_every(), run.steps()),
+                                   NextBoundary(step, run.checkpoint_every(), run.steps()),
+                                   NextBoundary(step, most, run.steps())});
     const absl::StatusOr<int64_t> trained = loop.Train(step, next - step, *training.data.train);
     stopped = training.group.stopped();
     std::optional<MeanLoss> validation;
     const bool eval_due =
-        next == options.steps || (options.eval_every > 0 && next % options.eval_every == 0);
+        next == run.steps() || (run.eval_every() > 0 && next % run.eval_every() == 0);
     absl::Status evaluated;
     if (trained.ok() && eval != nullptr && eval_due && !stopped) {
       const absl::StatusOr<MeanLoss> loss = loop.Evaluate(*eval);
@@ -432,9 +434,9 @@ absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on) 
     }
     RETURN_IF_ERROR(trained.status());
     step += *trained;
-    const bool save_due = stopped || !evaluated.ok() || step == options.steps ||
-                          (options.checkpoint_every > 0 && step % options.checkpoint_every == 0);
-    if (save_due && step > saved && !options.checkpoint_dir.empty()) {
+    const bool save_due = stopped || !evaluated.ok() || step == run.steps() ||
+                          (run.checkpoint_every() > 0 && step % run.checkpoint_every() == 0);
+    if (save_due && step > saved && !run.checkpoint_dir().empty()) {
       RETURN_IF_ERROR(loop.Save(step));
       if (log != nullptr) log->Paused(kCheckpoint, loop.paused_seconds(kCheckpoint));
       saved = step;

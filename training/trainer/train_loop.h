@@ -10,8 +10,8 @@
 
 namespace oneflow {
 
-// Trains from step 0, or, if it `goes_on`, from the newest checkpoint of options.checkpoint_dir
-// that verifies, to options.steps. Returns CANCELLED where the group stopped early, with a
+// Trains from step 0, or, if it `goes_on`, from the newest checkpoint of run.checkpoint_dir
+// that verifies, to run.steps. Returns CANCELLED where the group stopped early, with a
 // checkpoint. All processes of the group call it; the log is process 0's, and null elsewhere.
 absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on);
 

@@ -12,12 +12,14 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "planning/simulate/model_rates.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/job/job.h"
 #include "training/trainer/expert_load.h"
 #include "training/trainer/job_watch.h"
 #include "training/trainer/plan_facts.h"
+#include "training/trainer/runtime_options.h"
 #include "training/trainer/trace_file.h"
 #include "training/trainer/train_loop.h"
 #include "training/trainer/watchdog.h"
@@ -38,6 +40,15 @@ double StepsOfValidation(const proto::Plan& plan, int64_t batches) {
 
 }  // namespace
 
+proto::Run CompleteRun(const proto::Plan& plan, proto::Run run) {
+  proto::Optimizer optimizer = plan.optimizer();
+  optimizer.MergeFrom(run.optimizer());
+  *run.mutable_optimizer() = std::move(optimizer);
+  SetDefaults(OptimizerRows(), run.mutable_optimizer());
+  SetDefaults(RunRows(), &run);
+  return run;
+}
+
 std::string WhyNoLabels(const std::string& data_name, int32_t end_of_text) {
   if (end_of_text < 0) return "all labels of " + data_name + " are masked; use other data";
   return absl::StrCat("all tokens read of ", data_name, " are ", end_of_text,
@@ -51,7 +62,9 @@ Trainer::Trainer(const proto::Plan& plan, TrainerData data, TrainerOptions optio
       data_(std::move(data)),
       options_(std::move(options)),
       group_(*group),
-      observer_(std::move(observer)) {}
+      observer_(std::move(observer)) {
+  options_.run = CompleteRun(plan, std::move(options_.run));
+}
 
 Trainer::~Trainer() {
   if (runtime_ != nullptr) group_.Attach(nullptr);
@@ -64,7 +77,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const proto::Plan& plan
   std::unique_ptr<Trainer> trainer(
       new Trainer(plan, std::move(data), std::move(options), group, std::move(observer)));
   RuntimeOptions& runtime = trainer->options_.runtime;
-  runtime.trace = runtime.trace || !trainer->options_.trace.empty();
+  RETURN_IF_ERROR(SetRuntimeOptions(trainer->options_.run, &runtime));
+  runtime.trace = runtime.trace || !trainer->options_.run.trace().empty();
   runtime.notice = trainer->observer_.notice;
   ASSIGN_OR_RETURN(const StageMesh mesh, MakeStageMesh(plan));
   RETURN_IF_ERROR(group->Divide(mesh.ranks()));
@@ -78,14 +92,15 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const proto::Plan& plan
 
 // Process 0 takes it for all.
 absl::Status Trainer::TakeFolder() {
-  if (options_.checkpoint_dir.empty() || !group_.IsFirst() || !options_.locks_folder) {
+  if (options_.run.checkpoint_dir().empty() || !group_.IsFirst() || !options_.locks_folder) {
     return absl::OkStatus();
   }
   // A folder to resume from is there already: a mistyped one is not made.
-  if (options_.resume == Resume::kAlways) {
-    RETURN_IF_ERROR(LatestCheckpoint(options_.checkpoint_dir).status());
+  if (options_.run.resume() == "true") {
+    RETURN_IF_ERROR(LatestCheckpoint(options_.run.checkpoint_dir()).status());
   }
-  ASSIGN_OR_RETURN(FolderLock lock, FolderLock::Take(options_.checkpoint_dir, observer_.notice));
+  ASSIGN_OR_RETURN(FolderLock lock,
+                   FolderLock::Take(options_.run.checkpoint_dir(), observer_.notice));
   lock_.emplace(std::move(lock));
   return absl::OkStatus();
 }
@@ -94,23 +109,24 @@ absl::Status Trainer::TakeFolder() {
 absl::StatusOr<bool> Trainer::GoesOn() {
   ASSIGN_OR_RETURN(const std::string goes_on,
                    group_.Round("resume", "", [&](auto) -> absl::StatusOr<std::string> {
-                     ASSIGN_OR_RETURN(const bool does,
-                                      oneflow::GoesOn(options_.resume, options_.checkpoint_dir,
-                                                      observer_.notice));
+                     ASSIGN_OR_RETURN(
+                         const bool does,
+                         oneflow::GoesOn(options_.run.resume(), options_.run.checkpoint_dir(),
+                                         observer_.notice));
                      return does ? "yes" : "no";
                    }));
   return goes_on == "yes";
 }
 
 void Trainer::AskStop() {
-  if (group_.count() == 1 && options_.checkpoint_dir.empty()) return runtime_->Cancel();
+  if (group_.count() == 1 && options_.run.checkpoint_dir().empty()) return runtime_->Cancel();
   if (!stop_asked_.exchange(true)) group_.AskStop();  // all processes hear of each call
 }
 
 MetricsOptions Trainer::OptionsOfLog(const RunPrediction& prediction) {
   MetricsOptions log;
-  log.path = options_.metrics;
-  log.last_step = options_.steps;
+  log.path = options_.run.metrics();
+  log.last_step = options_.run.steps();
   const absl::StatusOr<ModelFacts> model = FactsOfModel(plan_);
   if (model.ok()) {
     log.tokens_a_step =
@@ -131,10 +147,10 @@ MetricsOptions Trainer::OptionsOfLog(const RunPrediction& prediction) {
   log.on_step = observer_.on_step;
   log.on_evaluated = observer_.on_evaluated;
   log.pauses[kValidation] = {.is_made = data_.validation != nullptr,
-                             .every = options_.eval_every,
-                             .steps = StepsOfValidation(plan_, options_.eval_batches)};
-  log.pauses[kCheckpoint] = {.is_made = !options_.checkpoint_dir.empty(),
-                             .every = options_.checkpoint_every};
+                             .every = options_.run.eval_every(),
+                             .steps = StepsOfValidation(plan_, options_.run.eval_batches())};
+  log.pauses[kCheckpoint] = {.is_made = !options_.run.checkpoint_dir().empty(),
+                             .every = options_.run.checkpoint_every()};
   log.why_no_labels = WhyNoLabels(data_.train_name, data_.end_of_text);
   log.notice = observer_.notice;
   log.may_write = [this] { return group_.AwaitMayWrite(); };
@@ -142,10 +158,10 @@ MetricsOptions Trainer::OptionsOfLog(const RunPrediction& prediction) {
 }
 
 absl::Status Trainer::RunWatched(MetricsLog* log, bool goes_on) {
-  const Training training{plan_, data_, options_, observer_, group_, *runtime_};
+  const Training training{plan_, data_, options_, options_.run, observer_, group_, *runtime_};
   std::optional<Watchdog> watchdog;
   if (options_.watches) {
-    WatchdogOptions watch{.stall_seconds = options_.stall_seconds,
+    WatchdogOptions watch{.stall_seconds = options_.run.stall_seconds(),
                           .ends = options_.runtime.backend != nullptr,
                           .host = HostName(),
                           .notice = observer_.notice,
@@ -169,10 +185,10 @@ absl::Status Trainer::RunWatched(MetricsLog* log, bool goes_on) {
 
 // It names the newest checkpoint.
 absl::Status Trainer::Interrupted() const {
-  const absl::StatusOr<std::string> latest = LatestCheckpoint(options_.checkpoint_dir);
+  const absl::StatusOr<std::string> latest = LatestCheckpoint(options_.run.checkpoint_dir());
   return absl::CancelledError(
       latest.ok() ? "interrupted; the latest checkpoint is " + *latest + "; go on with --resume"
-      : options_.checkpoint_dir.empty()
+      : options_.run.checkpoint_dir().empty()
           ? "interrupted; no checkpoint was written: give --checkpoint_dir=DIR"
           : "interrupted before the first step was done; no checkpoint was written");
 }
@@ -188,7 +204,7 @@ void Trainer::WarnOfSteps(const MetricsLog::Losses& losses) const {
   const bool skipped = plan_.recipe().global_norm();
   const char* what = skipped ? "were skipped, for their loss or gradient was not finite"
                              : "had a loss or gradient that was not finite and was applied";
-  const char* hint = skipped ? plan_.optimizer().clip() > 0 ? " or --clip" : " or --clip=1"
+  const char* hint = skipped ? options_.run.optimizer().clip() > 0 ? " or --clip" : " or --clip=1"
                      : StepsARound(plan_) > 1
                          ? ""
                          : ", or compile with --global_norm, which skips such steps";
@@ -204,8 +220,8 @@ absl::Status Trainer::Run(const RunPrediction& prediction) {
   if (!goes_on) {
     ASSIGN_OR_RETURN(goes_on, GoesOn());
   }
-  const bool traces = !options_.trace.empty();
-  if (traces && group_.IsFirst()) RETURN_IF_ERROR(CheckTrace(options_.trace));
+  const bool traces = !options_.run.trace().empty();
+  if (traces && group_.IsFirst()) RETURN_IF_ERROR(CheckTrace(options_.run.trace()));
   std::optional<MetricsLog> log;
   if (group_.IsFirst()) log.emplace(OptionsOfLog(prediction));
   absl::Status trained = RunWatched(log ? &*log : nullptr, *goes_on);
@@ -214,8 +230,8 @@ absl::Status Trainer::Run(const RunPrediction& prediction) {
   // trace that is there.
   const bool together = trained.ok() || absl::IsCancelled(trained);
   if (traces && (together || !log || log->is_open())) {
-    const absl::Status traced =
-        WriteTrace(options_.trace, *runtime_, group_, together, prediction.run, observer_.notice);
+    const absl::Status traced = WriteTrace(options_.run.trace(), *runtime_, group_, together,
+                                           prediction.run, observer_.notice);
     if (trained.ok()) trained = traced;
   }
   const MetricsLog::Losses losses = log ? log->losses() : MetricsLog::Losses();

@@ -2,7 +2,8 @@
 // nothing and reads no flags: what it does is reported to an observer.
 //
 //   SoleProcess group;
-//   const TrainerOptions options{.steps = 20, .optimizer = plan.optimizer()};
+//   TrainerOptions options;
+//   options.run.set_steps(20);
 //   ASSIGN_OR_RETURN(auto trainer, Trainer::Create(plan, {.train = &tokens}, options, &group, {}));
 //   RETURN_IF_ERROR(trainer->Run());
 //   group.Leave();
@@ -35,7 +36,7 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // Trains to options.steps, from step 0 (program init, or load of the weights of init_from, with
+  // Trains to run.steps, from step 0 (program init, or load of the weights of init_from, with
   // the optimizer's states at zero) or from the newest checkpoint that verifies (program load).
   // Then writes the trace, even if the training failed. CANCELLED, with the latest checkpoint,
   // where it was stopped: all processes then stop after the same step, with a checkpoint. ABORTED
@@ -48,6 +49,7 @@ class Trainer {
   void AskStop();
 
   const Runtime& runtime() const { return *runtime_; }
+  Isa isa() const { return options_.runtime.isa; }  // of its kernels
 
  private:
   Trainer(const proto::Plan& plan, TrainerData data, TrainerOptions options, ProcessGroup* group,

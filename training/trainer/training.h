@@ -1,4 +1,5 @@
-// The parts of one training: what it is asked for, its data, and who hears of it.
+// The parts of one training: what it is asked for, its data, and who hears of it. A user's choices
+// are proto::Run; each is read where it is obeyed.
 #pragma once
 
 #include <cstdint>
@@ -10,37 +11,24 @@
 #include "actor_runtime/kernel/run_context.h"
 #include "planning/simulate/simulate.h"
 #include "proto/plan.pb.h"
-#include "proto/train.pb.h"
+#include "proto/recipe.pb.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/tokenizer/tokenizer_id.h"
 #include "training/trainer/metrics_log.h"
 #include "training/trainer/notice.h"
 #include "training/trainer/processes/process_group.h"
-#include "training/trainer/resume.h"
 
 namespace oneflow {
 
 // The same in all processes, but for `runtime`.
 struct TrainerOptions {
-  uint64_t seed = 1;
-  int64_t steps = 0;  // of the whole run
-  proto::Optimizer optimizer;
-  int64_t eval_every = 0;  // 0: only at the end
-  int64_t eval_batches = 8;
-  int64_t checkpoint_every = 0;  // 0: only at the end
-  std::string checkpoint_dir;    // empty: no checkpoints
-  int64_t keep = 0;              // complete checkpoints, the newest; 0: all
-  Resume resume = Resume::kNever;
-  std::string init_from;  // checkpoint with whose weights a new run begins; empty: random ones
-  int64_t attempt = 0;    // at the training; attempts of one folder have different numbers
+  proto::Run run;       // what a user says; completed by CompleteRun
+  int64_t attempt = 0;  // at the training; attempts of one folder have different numbers
   // Process 0 locks the folder of checkpoints, so that no other run writes there. False: a job sees
   // to that, and an older attempt of it may hold the lock on a host that was lost.
   bool locks_folder = true;
-  std::string metrics;        // JSON lines of process 0; empty: none
-  std::string trace;          // Chrome/Perfetto JSON of all processes; empty: none
-  bool watches = true;        // for standstills (watchdog.h), on a thread of its own
-  double stall_seconds = 60;  // after which one is reported; 0: never
-  RuntimeOptions runtime;     // but for what the group configures; threads as there
+  bool watches = true;     // for standstills (watchdog.h), on a thread of its own
+  RuntimeOptions runtime;  // but for what the run says and the group configures
 };
 
 struct TrainerData {
@@ -53,6 +41,10 @@ struct TrainerData {
   int32_t end_of_text = -1;  // the token that ends a document of the data; -1: not known
   std::string train_name = "the data", validation_name = "the data";  // for messages
 };
+
+// The run with what it leaves out: the optimizer's numbers are the plan's, all else has the
+// defaults of its rows.
+proto::Run CompleteRun(const proto::Plan& plan, proto::Run run);
 
 // For a message that no label of some data counts: why, and what to do. `end_of_text`: as above.
 std::string WhyNoLabels(const std::string& data_name, int32_t end_of_text);
@@ -85,6 +77,7 @@ struct Training {
   const proto::Plan& plan;
   const TrainerData& data;
   const TrainerOptions& options;
+  const proto::Run& run;  // of the options
   const TrainerObserver& observer;
   ProcessGroup& group;
   Runtime& runtime;

@@ -5,28 +5,28 @@
 
 #include "actor_runtime/cuda/backend.h"
 #include "oneflow_core/base/status.h"
-#include "tools/oneflow/cli/flags.h"
 
 namespace oneflow {
 
-absl::Status RefuseGpuFlags(const Arguments& args) {
-  for (const char* flag : {"logical_devices", "synchronous", "cuda_libs"}) {
-    if (!args.Given(flag)) continue;
+absl::Status RefuseGpuFlags(const proto::Run& run) {
+  for (const auto& [flag, given] :
+       {std::pair("logical_devices", run.logical_devices()),
+        std::pair("synchronous", run.synchronous()), std::pair("cuda_libs", run.has_cuda_libs())}) {
+    if (!given) continue;
     return InputError(std::string("--") + flag, "is of GPUs, and these devices are CPUs",
                       "compile with --device=cuda, or leave the flag out");
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<GpuBackend>> BackendFromFlags(const Arguments& args,
-                                                           const proto::Plan& plan,
-                                                           ProcessGroup& group) {
+absl::StatusOr<std::optional<GpuBackend>> OpenGpus(const proto::Run& run, const proto::Plan& plan,
+                                                   ProcessGroup& group) {
   if (plan.device_kind() != proto::CUDA) {
-    RETURN_IF_ERROR(RefuseGpuFlags(args));
+    RETURN_IF_ERROR(RefuseGpuFlags(run));
     return std::optional<GpuBackend>();
   }
-  cuda::BackendOptions options{.paths = cuda::FindLibraryPaths(FLAGS_cuda_libs),
-                               .logical_devices = FLAGS_logical_devices};
+  cuda::BackendOptions options{.paths = cuda::FindLibraryPaths(run.cuda_libs()),
+                               .logical_devices = run.logical_devices()};
   for (const auto& axis : plan.mesh().axis()) options.ranks *= axis.size();
   RETURN_IF_ERROR(group.Divide(options.ranks));
   options.own = group.ranks();

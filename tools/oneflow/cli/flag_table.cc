@@ -16,20 +16,25 @@ using namespace verbs;  // NOLINT: the rows read like a table
 
 constexpr bool kCommon = false, kRare = true;
 
-// As the source has it: 3e-4, not 0.00029999999999999997.
-constexpr std::string_view DefaultText(std::string_view source, std::string_view sentence) {
-  if (sentence.find("efault") != std::string_view::npos) return "";
-  if (source.starts_with('"')) source = source.substr(1, source.size() - 2);
-  return source;
+// The default that the help adds to the sentence.
+constexpr std::string_view DefaultText(std::string_view text, std::string_view sentence) {
+  return sentence.find("efault") == std::string_view::npos ? text : "";
 }
 
-constexpr FlagRow kRows[] = {
+// As the source has it: 3e-4, not 0.00029999999999999997.
+constexpr std::string_view SourceText(std::string_view source) {
+  return source.starts_with('"') ? source.substr(1, source.size() - 2) : source;
+}
+
+constexpr FlagRow kOwn[] = {
 #define FLAG(type, name, value, verbs, group, rare, kind, sentence) \
-  {#name, verbs, group, rare, kind, sentence, DefaultText(#value, sentence)},
+  {#name, verbs, group, rare, kind, sentence, DefaultText(SourceText(#value), sentence)},
 #define FLAG_OF(verb, name, value, kind, sentence)
+#define TAKES(verbs, name)
 #include "tools/oneflow/cli/flag_table.inc"
 #undef FLAG
 #undef FLAG_OF
+#undef TAKES
 };
 
 struct OfVerb {
@@ -41,10 +46,47 @@ constexpr OfVerb kOfVerbs[] = {
 #define FLAG(type, name, value, verbs, group, rare, kind, sentence)
 #define FLAG_OF(verb, name, value, kind, sentence) \
   {verb, #name, DefaultText(value, sentence), kind, sentence},
+#define TAKES(verbs, name)
 #include "tools/oneflow/cli/flag_table.inc"
 #undef FLAG
 #undef FLAG_OF
+#undef TAKES
 };
+
+constexpr std::pair<std::string_view, uint32_t> kTaken[] = {
+#define FLAG(type, name, value, verbs, group, rare, kind, sentence)
+#define FLAG_OF(verb, name, value, kind, sentence) {#name, verb},
+#define TAKES(verbs, name) {#name, verbs},
+#include "tools/oneflow/cli/flag_table.inc"
+#undef FLAG
+#undef FLAG_OF
+#undef TAKES
+};
+
+uint32_t RecipeVerbs(const Row& row) {
+  return kWithPlan | (row.is_limit ? 0 : kFixedByPlan) |
+         (row.searched == Searched::kGiven ? kSearch : 0);
+}
+
+std::vector<FlagRow> MakeTable() {
+  std::vector<FlagRow> table;
+  const auto add = [&](const Row& row, uint32_t verbs, const google::protobuf::Message& message) {
+    if (!row.is_flag) return;
+    table.push_back({row.name, verbs, row.group, row.rare, row.value, row.sentence,
+                     DefaultText(row.default_text, row.sentence), &row, &message});
+  };
+  for (const Row& row : ModelRows()) add(row, kModel, proto::Model::default_instance());
+  for (const Row& row : RecipeRows()) {
+    add(row, RecipeVerbs(row), proto::Recipe::default_instance());
+  }
+  for (const auto& [name, verbs] : kTaken) {
+    for (FlagRow& row : table) row.verbs |= row.name == name ? verbs : 0;
+  }
+  table.insert(table.end(), std::begin(kOwn), std::end(kOwn));
+  std::stable_sort(table.begin(), table.end(),
+                   [](const FlagRow& a, const FlagRow& b) { return a.group < b.group; });
+  return table;
+}
 
 constexpr std::string_view kVerbNames[] = {"model",     "compile", "explain",  "verify",   "run",
                                            "data",      "train",   "generate", "simulate", "diff",
@@ -55,7 +97,7 @@ constexpr std::string_view kVerbNames[] = {"model",     "compile", "explain",  "
 const std::map<std::pair<uint32_t, std::string_view>, FlagRow>& RowsOfVerbs() {
   static const auto* rows = [] {
     auto* all = new std::map<std::pair<uint32_t, std::string_view>, FlagRow>;
-    for (const FlagRow& row : kRows) {
+    for (const FlagRow& row : FlagTable()) {
       for (uint32_t verb = 1; verb < kAll; verb <<= 1) {
         if (row.verbs & verb) all->emplace(std::pair(verb, row.name), row);
       }
@@ -97,7 +139,10 @@ std::string_view GroupTitle(FlagGroup group) {
   return "";
 }
 
-std::span<const FlagRow> FlagTable() { return kRows; }
+std::span<const FlagRow> FlagTable() {
+  static const auto* table = new std::vector<FlagRow>(MakeTable());
+  return *table;
+}
 
 const FlagRow* FindFlag(uint32_t verb, std::string_view name) {
   const auto row = RowsOfVerbs().find({verb, name});
@@ -106,14 +151,14 @@ const FlagRow* FindFlag(uint32_t verb, std::string_view name) {
 
 std::vector<std::string_view> FlagsOfVerb(uint32_t verb) {
   std::vector<std::string_view> names;
-  for (const FlagRow& row : kRows) {
+  for (const FlagRow& row : FlagTable()) {
     if (row.verbs & verb) names.push_back(row.name);
   }
   return names;
 }
 
 bool HasProperty(std::string_view name, uint32_t property) {
-  return std::any_of(std::begin(kRows), std::end(kRows), [&](const FlagRow& row) {
+  return std::any_of(FlagTable().begin(), FlagTable().end(), [&](const FlagRow& row) {
     return row.name == name && (row.verbs & property) != 0;
   });
 }

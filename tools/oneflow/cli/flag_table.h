@@ -1,5 +1,6 @@
 // The table of flags: which verb takes which flag, how its help shows it, and which values there
-// are. flag_table.inc holds the rows; the gflags of flags.h are made from the same rows.
+// are. Flags of a recipe are its rows (oneflow_core/recipe/row.h); flag_table.inc holds the others,
+// from which the gflags of flags.h are made, too.
 //
 //   const FlagRow* row = FindFlag(verbs::kCompile, "schedule");
 //   row->sentence                               // "Order of the pipeline."
@@ -49,10 +50,12 @@ struct FlagRow {
   std::string_view name;
   uint32_t verbs = 0;
   FlagGroup group = FlagGroup::kModelGroup;
-  bool rare = false;              // shown by --help=all only
-  std::string_view value;         // "FILE", "f32|bf16"; "" of a switch
-  std::string_view sentence;      // what it does
-  std::string_view default_text;  // "" where the sentence says it, or where there is none
+  bool rare = false;                  // shown by --help=all only
+  std::string_view value;             // "FILE", "f32|bf16"; "" of a switch
+  std::string_view sentence;          // what it does
+  std::string_view default_text;      // "" where the sentence says it, or where there is none
+  const oneflow::Row* row = nullptr;  // of the field that the flag says; null: a gflag has it
+  const google::protobuf::Message* message = nullptr;  // an empty one, which has that field
   bool operator==(const FlagRow&) const = default;
 };
 

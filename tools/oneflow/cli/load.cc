@@ -21,21 +21,22 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/utf8.h"
 #include "oneflow_core/graph/graph_proto.h"
-#include "oneflow_core/model/annotate_recompute.h"
-#include "oneflow_core/model/offload.h"
-#include "oneflow_core/model/sharding.h"
+#include "oneflow_core/recipe/complete_recipe.h"
+#include "oneflow_core/recipe/field_text.h"
+#include "oneflow_core/recipe/parse_bytes.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/train/learning_rate.h"
 #include "oneflow_core/verify/verify_plan.h"
+#include "planning/recipe/changes_that_fit.h"
 #include "planning/recipe/make_plan.h"
 #include "planning/simulate/simulate_on.h"
 #include "tools/oneflow/cli/check_cluster.h"
-#include "tools/oneflow/cli/fitting_flags.h"
 #include "tools/oneflow/cli/flag_table.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/idle_flags.h"
 #include "tools/oneflow/cli/known_clusters.h"
-#include "tools/oneflow/cli/parse_bytes.h"
+#include "tools/oneflow/cli/progress_printer.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "training/checkpoint/checkpoint.h"
 
 namespace oneflow {
@@ -69,7 +70,7 @@ proto::Cluster DefaultCluster() {
 // --memory, where it is given.
 absl::Status SetMemory(proto::Cluster* cluster) {
   if (FLAGS_memory.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory", FLAGS_memory));
+  ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory=" + FLAGS_memory, FLAGS_memory));
   cluster->mutable_device()->set_memory_bytes(bytes);
   return absl::OkStatus();
 }
@@ -86,85 +87,6 @@ absl::StatusOr<proto::Cluster> ClusterFromFlags(const Mesh& mesh) {
   }
   RETURN_IF_ERROR(SetMemory(&cluster));
   return cluster;
-}
-
-proto::DataType Precision(const std::string& name) {
-  return name == "bf16" ? proto::BF16 : proto::F32;
-}
-
-// `value` of a step for all of --sync_every steps; `flag` is its own.
-absl::StatusOr<int64_t> OfAllSteps(const char* flag, int64_t value) {
-  int64_t all = 0;
-  if (!__builtin_mul_overflow(value, FLAGS_sync_every, &all)) return all;
-  return InputError("--sync_every=" + std::to_string(FLAGS_sync_every),
-                    "times " + (flag + std::to_string(value)) + " is more than can be counted",
-                    "use smaller numbers");
-}
-
-// -1 for auto.
-absl::StatusOr<int64_t> LossPiecesFromFlags() {
-  if (FLAGS_loss_pieces == "auto") return -1;
-  int64_t pieces = 0;
-  if (absl::SimpleAtoi(FLAGS_loss_pieces, &pieces) && pieces >= 0) return pieces;
-  return InputError("--loss_pieces=" + FLAGS_loss_pieces, "is no number of pieces",
-                    "use auto, 0 for whole logits, or 1 or more");
-}
-
-absl::Status SetTraining(proto::Recipe* recipe) {
-  if (FLAGS_sync_every < 1) {
-    return InputError("--sync_every=" + std::to_string(FLAGS_sync_every), "is no number of steps",
-                      "use 1 or more");
-  }
-  // Steps that share an update are one step of all their micro-batches.
-  ASSIGN_OR_RETURN(const int64_t batch, OfAllSteps("--batch=", FLAGS_batch));
-  ASSIGN_OR_RETURN(const int64_t micro_batches,
-                   OfAllSteps("--micro_batches=", FLAGS_micro_batches));
-  recipe->set_batch(batch);
-  recipe->set_micro_batches(micro_batches);
-  recipe->set_schedule(FLAGS_schedule);
-  if (FLAGS_chunks != 0) recipe->set_chunks(FLAGS_chunks);
-  recipe->set_extra_in_flight(FLAGS_extra_in_flight);
-  ASSIGN_OR_RETURN(*recipe->mutable_recompute(), ParseRecompute(FLAGS_recompute));
-  recipe->set_global_norm(FLAGS_global_norm);
-  recipe->set_fuse(FLAGS_fuse);
-  recipe->set_documents(FLAGS_documents);
-  ASSIGN_OR_RETURN(const int64_t loss_pieces, LossPiecesFromFlags());
-  recipe->set_loss_pieces(loss_pieces);
-  recipe->set_staleness(FLAGS_staleness);
-  if (FLAGS_steps_a_round != 0) recipe->set_steps_a_round(FLAGS_steps_a_round);
-  recipe->set_precision(Precision(FLAGS_precision));
-  recipe->set_residual(Precision(FLAGS_residual));
-  return absl::OkStatus();
-}
-
-// --order read and checked, where it is given.
-absl::Status SetOrder(const Arguments& args, proto::Recipe* recipe) {
-  if (FLAGS_order.empty()) return absl::OkStatus();
-  for (const char* flag : {"schedule", "chunks", "extra_in_flight", "staleness", "steps_a_round"}) {
-    if (args.Given(flag)) {
-      return InputError(std::string("--") + flag,
-                        "cannot be given together with --order: the file says it all",
-                        "leave one of the two out");
-    }
-  }
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(FLAGS_order, "--order wants a textproto"));
-  ASSIGN_OR_RETURN(*recipe->mutable_order(), ParseOrder(text, FLAGS_order));
-  recipe->set_schedule(Utf8(FLAGS_order));
-  return absl::OkStatus();
-}
-
-// "2,3,2", or none.
-absl::StatusOr<std::vector<int>> StageLayersFromFlags() {
-  std::vector<int> layers;
-  if (FLAGS_stage_layers.empty()) return layers;
-  for (const absl::string_view part : absl::StrSplit(FLAGS_stage_layers, ',')) {
-    if (!absl::SimpleAtoi(part, &layers.emplace_back())) {
-      return InputError("--stage_layers=" + FLAGS_stage_layers,
-                        "\"" + std::string(ToStd(part)) + "\" is no number of layers",
-                        "write e.g. 2,3,3,2");
-    }
-  }
-  return layers;
 }
 
 absl::Status FixedByPlan(const std::string& flag) {
@@ -200,6 +122,13 @@ void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
   for (const Mesh::Axis& axis : mesh.axes) {
     const std::string_view word = AxisWord(axis.name);
     if (known.contains(word)) continue;
+    if (word == "expert") {
+      std::fprintf(stderr,
+                   "oneflow: warning: mesh axis %s: the model has no experts to split; all layouts "
+                   "over it are inferred. The batch alone is split by an axis data\n",
+                   axis.name.c_str());
+      continue;
+    }
     const std::string meant = AxisMeantBy(word, known);
     std::fprintf(
         stderr,
@@ -216,23 +145,6 @@ std::string DescribeProof(const proto::Plan& plan) {
   if (status.ok()) return std::string(kProved);
   return "REFUSED: " + std::string(ToStd(status.message()));
 }
-
-absl::StatusOr<Isa> ParseIsa(const std::string& name, Isa best) {
-  if (name.empty()) return best;
-  std::string list;
-  bool known = false;
-  for (const Isa isa : kIsas) {
-    known = known || Name(isa) == name;
-    if (isa > best) continue;
-    if (Name(isa) == name) return isa;
-    list += (list.empty() ? "" : ", ") + std::string(Name(isa));
-  }
-  return InputError("--instruction_set=" + name,
-                    known ? "this processor has not got it" : "no such instruction set",
-                    "leave it out, or use one that this processor has: " + list);
-}
-
-absl::StatusOr<Isa> IsaFromFlags() { return ParseIsa(FLAGS_instruction_set, BestIsa()); }
 
 absl::StatusOr<int> ThreadsFromFlags() {
   if (FLAGS_threads > kMaxKernelThreads) {
@@ -275,19 +187,6 @@ absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
   return base;
 }
 
-absl::StatusOr<int> PrefetchFromFlags() {
-  int ahead = 0;
-  if (absl::SimpleAtoi(FLAGS_prefetch, &ahead) && ahead >= 0 && ahead <= 8) return ahead;
-  return InputError("--prefetch=" + FLAGS_prefetch, "is no number of blocks to gather ahead",
-                    "use auto, or 0 to 8");
-}
-
-// 0 without --host_memory.
-absl::StatusOr<int64_t> HostMemoryFromFlags() {
-  if (FLAGS_host_memory.empty()) return 0;
-  return ParseBytes("--host_memory", FLAGS_host_memory);
-}
-
 // The source and options of compiling, according to the flags.
 struct ToCompile {
   GraphSource source;
@@ -300,18 +199,19 @@ absl::Status TakeFromRun(const Arguments& args, const std::string& checkpoint,
                          PlanRequest* request) {
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
   const proto::Recipe& was = reader->recipe();
-  proto::Recipe& recipe = request->recipe;
-  if (!args.Given("documents")) recipe.set_documents(was.documents());
+  const auto take = [&](std::string_view name) {
+    if (!args.Given(name)) CopyField(*FindRow(RecipeRows(), name), was, &request->recipe);
+  };
+  take("documents");
   if (!args.Given("batch") && !args.Given("sync_every")) {
-    recipe.set_batch(was.batch());
-    if (!args.Given("micro_batches")) recipe.set_micro_batches(was.micro_batches());
+    take("batch");
+    take("micro_batches");
   }
   if (!args.Given("precision")) {
-    recipe.set_precision(was.precision());
-    if (!args.Given("residual")) recipe.set_residual(was.residual());
+    take("precision");
+    take("residual");
   }
-  if (!args.Given("loss_pieces")) recipe.set_loss_pieces(was.loss_pieces());
-  if (reader->optimizer().ByteSizeLong() == 0) return absl::OkStatus();
+  take("loss_pieces");
   ASSIGN_OR_RETURN(request->optimizer, OptimizerFromFlags(args, &reader->optimizer()));
   return absl::OkStatus();
 }
@@ -321,54 +221,32 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   ToCompile result;
   ASSIGN_OR_RETURN(result.source, ReadGraphFile(path));
   const proto::Graph& graph = result.source.graph;
-  const bool given = args.Given("mesh") || !graph.has_mesh();
-  ASSIGN_OR_RETURN(const Mesh mesh, given ? ParseMesh(FLAGS_mesh) : MeshFromProto(graph.mesh()));
+  ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
+  const bool given = recipe.has_mesh() || !graph.has_mesh();
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(given ? recipe.mesh() : graph.mesh()));
   WarnOfAxes(graph, mesh);
-  ASSIGN_OR_RETURN(result.options, OptionsFromFlags(args, mesh));
+  ASSIGN_OR_RETURN(result.options, RequestFromFlags(args, mesh));
   if (FLAGS_graph.empty() && FLAGS_init_from.empty()) {
     // The graph is that of this checkpoint.
     RETURN_IF_ERROR(TakeFromRun(args, CheckpointOfResume(), &result.options));
   }
-  WarnOfIdleFlags(args, result.options, graph);
+  WarnOfIdleFlags(args, WithDefaults(recipe), mesh, graph);
   return result;
 }
 
-absl::StatusOr<PlanRequest> OptionsFromFlags(const Arguments& args, const Mesh& mesh) {
-  PlanRequest options;
-  proto::Recipe& recipe = options.recipe;
-  *recipe.mutable_mesh() = ToProto(mesh);
-  RETURN_IF_ERROR(SetTraining(&recipe));
-  ASSIGN_OR_RETURN(options.optimizer, OptimizerFromFlags(args, nullptr));
-  RETURN_IF_ERROR(SetOrder(args, &recipe));
-  recipe.set_fill_memory(FLAGS_fill_memory);
-  recipe.set_device(DeviceKindFromFlags());
-  ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(mesh));
-  recipe.set_sequence_parallel(FLAGS_sequence_parallel);
-  recipe.set_state_layouts(!FLAGS_layouts_out.empty());
-  recipe.set_keep_axis_order(FLAGS_keep_axis_order);
-  if (FLAGS_overlap != "auto") recipe.set_overlap(FLAGS_overlap == "true");
-  if (FLAGS_prefetch != "auto") {
-    ASSIGN_OR_RETURN(const int prefetch, PrefetchFromFlags());
-    recipe.set_prefetch(prefetch);
+absl::StatusOr<PlanRequest> RequestFromFlags(const Arguments& args, const Mesh& mesh) {
+  PlanRequest request;
+  ASSIGN_OR_RETURN(request.recipe, RecipeFromFlags(args));
+  *request.recipe.mutable_mesh() = ToProto(mesh);
+  if (args.Given("order")) {
+    const std::string file = args.Repeated("order")[0];
+    ASSIGN_OR_RETURN(const std::string text, ReadFile(file, "--order wants a textproto"));
+    ASSIGN_OR_RETURN(*request.recipe.mutable_order(), ParseOrder(text, file));
   }
-  ASSIGN_OR_RETURN(*recipe.mutable_shard(), ParseShard("--shard=", FLAGS_shard));
-  ASSIGN_OR_RETURN(*recipe.mutable_reduce(), ParseReduce("--reduce=", FLAGS_reduce));
-  recipe.set_gather(FLAGS_gather == "once"               ? proto::ONCE
-                    : FLAGS_gather == "each_micro_batch" ? proto::EACH_MICRO_BATCH
-                                                         : proto::EACH_USE);
-  ASSIGN_OR_RETURN(*recipe.mutable_offload(), ParseOffload("--offload=", FLAGS_offload));
-  recipe.set_update_on(FLAGS_update_on == "host" ? proto::UPDATE_ON_HOST : proto::UPDATE_ON_DEVICE);
-  ASSIGN_OR_RETURN(const int64_t host_memory, HostMemoryFromFlags());
-  recipe.set_host_memory(host_memory);
-  recipe.set_experts(FLAGS_experts);
-  recipe.set_context_pieces(FLAGS_context_pieces);
-  ASSIGN_OR_RETURN(const int64_t bucket_bytes, ParseBytes("--bucket_bytes", FLAGS_bucket_bytes));
-  recipe.set_bucket_bytes(bucket_bytes);
-  ASSIGN_OR_RETURN(const std::vector<int> layers, StageLayersFromFlags());
-  if (!layers.empty()) {
-    recipe.mutable_stage_layers()->mutable_layers()->Assign(layers.begin(), layers.end());
-  }
-  return options;
+  if (!FLAGS_layouts_out.empty()) request.recipe.set_state_layouts(true);
+  ASSIGN_OR_RETURN(request.optimizer, OptimizerFromFlags(args, nullptr));
+  ASSIGN_OR_RETURN(request.cluster, ClusterFromFlags(mesh));
+  return request;
 }
 
 std::string CheckpointOfResume() {
@@ -401,15 +279,11 @@ absl::StatusOr<std::string> GraphFileFromFlags() {
   return folder + "/graph.textproto";
 }
 
-proto::DeviceKind DeviceKindFromFlags() {
-  return FLAGS_device == "cuda" ? proto::CUDA : proto::CPU;
-}
-
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
   absl::StatusOr<Planned> planned = MakePlan(given.source, given.options);
   if (absl::IsResourceExhausted(planned.status())) {
-    return WithFlagsThatFit(planned.status(), given.source, given.options);
+    return WithChangesThatFit(planned.status(), given.source, given.options, PrintNotice);
   }
   RETURN_IF_ERROR(planned.status());
   WarnOfIdleOffload(given.source, given.options, planned->plan);
@@ -451,27 +325,27 @@ absl::StatusOr<proto::Cluster> ClusterToSimulate(const Arguments& args, const pr
 
 int64_t StepsToSimulate(const Arguments& args) { return args.Given("steps") ? FLAGS_steps : 2; }
 
-absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph) {
-  PlanRequest options;
-  proto::Recipe& recipe = options.recipe;
-  recipe.set_purpose(proto::Recipe::GENERATION);
-  recipe.set_device(DeviceKindFromFlags());
-  recipe.set_state_layouts(!FLAGS_layouts_out.empty());
-  ASSIGN_OR_RETURN(const Mesh mesh, ParseMesh(FLAGS_mesh));
+absl::StatusOr<proto::Plan> CompileToGenerate(const Arguments& args, const proto::Graph& graph) {
+  PlanRequest request;
+  proto::Recipe& recipe = request.recipe;
+  ASSIGN_OR_RETURN(recipe, RecipeFromFlags(args));
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(recipe.mesh()));
   WarnOfAxes(graph, mesh);
-  *recipe.mutable_mesh() = ToProto(mesh);
+  recipe.set_purpose(proto::Recipe::GENERATION);
   recipe.set_batch(mesh.devices());
   recipe.set_micro_batches(1);
   recipe.set_schedule("gpipe");
-  ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags(mesh));
-  return Compile(graph, graph.name(), options);
+  if (!FLAGS_layouts_out.empty()) recipe.set_state_layouts(true);
+  ASSIGN_OR_RETURN(request.cluster, ClusterFromFlags(mesh));
+  return Compile(graph, graph.name(), request);
 }
 
 absl::StatusOr<proto::Plan> CompileToEvaluate(const Arguments& args, const proto::Graph& graph,
                                               bool documents) {
-  ASSIGN_OR_RETURN(const Mesh mesh, ParseMesh(FLAGS_mesh));
+  ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(recipe.mesh()));
   WarnOfAxes(graph, mesh);
-  ASSIGN_OR_RETURN(PlanRequest options, OptionsFromFlags(args, mesh));
+  ASSIGN_OR_RETURN(PlanRequest options, RequestFromFlags(args, mesh));
   options.recipe.set_purpose(proto::Recipe::EVALUATION);
   options.recipe.set_documents(documents);
   return Compile(graph, graph.name(), options);
@@ -488,16 +362,16 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, const PlanReade
   }
   ASSIGN_OR_RETURN(proto::Plan plan, read(FLAGS_plan));
   if (!FLAGS_memory.empty()) {
-    ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory", FLAGS_memory));
+    ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory=" + FLAGS_memory, FLAGS_memory));
     RETURN_IF_ERROR(Annotate(CheckCapacity(plan, bytes), FLAGS_plan));
   }
-  if (!FLAGS_host_memory.empty()) {
-    ASSIGN_OR_RETURN(const int64_t bytes, HostMemoryFromFlags());
+  ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
+  if (recipe.has_host_memory()) {
     proto::Cluster cluster;
     if (!FLAGS_cluster.empty()) {
       ASSIGN_OR_RETURN(cluster, ReadCluster());
     }
-    RETURN_IF_ERROR(Annotate(CheckHostCapacity(plan, cluster, bytes), FLAGS_plan));
+    RETURN_IF_ERROR(Annotate(CheckHostCapacity(plan, cluster, recipe.host_memory()), FLAGS_plan));
   }
   return plan;
 }

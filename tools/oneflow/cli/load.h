@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "actor_runtime/kernel/simd/isa.h"
 #include "compiler/compile.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/verify/read_plan.h"
@@ -34,7 +33,7 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
 
 // All options of compile that flags say, for this mesh: those of the verb, and of other flags their
 // defaults.
-absl::StatusOr<PlanRequest> OptionsFromFlags(const Arguments& args, const Mesh& mesh);
+absl::StatusOr<PlanRequest> RequestFromFlags(const Arguments& args, const Mesh& mesh);
 
 // The newest checkpoint of --checkpoint_dir that can be opened, where --resume goes on from one;
 // empty otherwise.
@@ -46,9 +45,6 @@ absl::StatusOr<std::string> GraphFileFromFlags();
 
 // The text of --program after a pass of compile: TextAfter in compile.h.
 absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std::string& pass);
-
-// --device.
-proto::DeviceKind DeviceKindFromFlags();
 
 // --cluster, read and checked; without it a made-up CPU that says nothing of its rates
 // (oneflow_core/cost/kernel_cost.h). An input error where a plan of GPUs would be timed as one of
@@ -64,7 +60,7 @@ int64_t StepsToSimulate(const Arguments& args);
 absl::Status WriteLayouts(const proto::Plan& plan);
 
 // `graph` compiled for --mesh and one sequence a device: what `generate` runs.
-absl::StatusOr<proto::Plan> CompileToGenerate(const proto::Graph& graph);
+absl::StatusOr<proto::Plan> CompileToGenerate(const Arguments& args, const proto::Graph& graph);
 
 // `graph` compiled for --mesh, --batch, --micro_batches, --precision, ...: what `eval` runs.
 absl::StatusOr<proto::Plan> CompileToEvaluate(const Arguments& args, const proto::Graph& graph,
@@ -78,11 +74,6 @@ absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
 // The verdict of VerifyPlan in words: kProved, or the refusal.
 inline constexpr std::string_view kProved = "live, memory-safe, type-safe";
 std::string DescribeProof(const proto::Plan& plan);
-
-// The instruction set of a name, on a processor that has all up to `best`; "" is `best`.
-absl::StatusOr<Isa> ParseIsa(const std::string& name, Isa best);
-// --instruction_set, on this processor.
-absl::StatusOr<Isa> IsaFromFlags();
 
 // --threads, or all cores.
 absl::StatusOr<int> ThreadsFromFlags();

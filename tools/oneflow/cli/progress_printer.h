@@ -23,6 +23,7 @@ class ProgressPrinter {
   explicit ProgressPrinter(bool json);
   // Ends the open line: what comes next may be an error.
   ~ProgressPrinter() { EndLine(); }
+  bool json() const { return json_; }
 
   void Show(const TrainedStep& step);
   // The validation loss of a checkpoint that nothing is left to train of.

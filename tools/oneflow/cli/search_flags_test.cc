@@ -2,15 +2,17 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "gflags/gflags.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
+#include "oneflow_core/tensor/tensor_proto.h"
 #include "planning/search/candidate.h"
 #include "tools/oneflow/cli/device_range.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
-#include "tools/oneflow/cli/searched_flags.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 
 namespace oneflow {
 namespace {
@@ -50,8 +52,9 @@ absl::StatusOr<PlanRequest> ReadOptions(const std::string& line) {
   const Verb compile{verbs::kCompile, "", "", nullptr};
   ASSIGN_OR_RETURN(const Arguments args,
                    ParseArguments(compile, absl::StrSplit(line, ' ', absl::SkipEmpty())));
-  ASSIGN_OR_RETURN(const Mesh mesh, ParseMesh(FLAGS_mesh));
-  return OptionsFromFlags(args, mesh);
+  ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(recipe.mesh()));
+  return RequestFromFlags(args, mesh);
 }
 
 TEST_CASE("search: the flags of any candidate are read as the candidate") {
@@ -75,7 +78,11 @@ TEST_CASE("search: the flags of any candidate are read as the candidate") {
 }
 
 TEST_CASE("search: every flag that compile has beside those of search is advised on") {
-  const auto advised = [](std::string_view flag) { return !AdviceOnSearched(flag).empty(); };
+  const Verb search{verbs::kSearch, "", "", nullptr};
+  const auto advised = [&](std::string_view flag) {
+    const absl::Status status = ParseArguments(search, {"--" + std::string(flag) + "=1"}).status();
+    return absl::StrContains(status.message(), "is not given to `oneflow search`");
+  };
   for (const std::string_view flag : FlagsOfVerb(verbs::kCompile)) {
     INFO(flag);
     const bool of_output = flag == "layouts_out";

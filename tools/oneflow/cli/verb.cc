@@ -10,7 +10,6 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/recipe/foreign_names.h"
 #include "tools/oneflow/cli/flag_value.h"
-#include "tools/oneflow/cli/searched_flags.h"
 #include "tools/oneflow/cli/stray_word.h"
 
 namespace oneflow {
@@ -49,6 +48,17 @@ std::string NearestFlag(const Verb& verb, std::string_view name) {
   const std::string best = Nearest(name, known);
   const std::string_view meant = FlagMeantBy(best);
   return meant.empty() || FindFlag(verb.id, best) != nullptr ? best : std::string(meant);
+}
+
+// What to write instead of a flag that search chooses, or does not take; "" of others.
+std::string AdviceOnSearched(std::string_view flag) {
+  if (flag == "sync_every") {
+    return "write in --batch the sequences of all steps that share an update";
+  }
+  const Row* row = FindRow(RecipeRows(), flag);
+  if (row == nullptr || row->searched == Searched::kGiven) return "";
+  if (row->searched == Searched::kNever) return std::string(row->advice);
+  return "it is chosen; to fix it write --fix=" + std::string(flag) + "=VALUE";
 }
 
 // Why the verb does not take a flag, and what to write instead.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "proto/recipe.pb.h"
 #include "tools/oneflow/cli/flag_table.h"
 
 namespace oneflow {
@@ -17,10 +19,13 @@ namespace oneflow {
 struct Arguments {
   std::vector<std::string> positional;  // "gpt" in `oneflow model gpt --layers=4`
   std::vector<std::string> Repeated(
-      std::string_view flag) const;         // every value of a flag given several times
-  bool Given(std::string_view flag) const;  // whether the user gave it
+      std::string_view flag) const;  // every value of a flag given several times
+  bool Given(
+      std::string_view flag) const;  // true if the user gave it, or the file of --recipe has it
 
   std::vector<std::pair<std::string, std::string>> flags;  // as given, in order
+  proto::RecipeFile file;                                  // of --recipe
+  std::set<std::string> of_recipe;                         // the flags that are given by it
 };
 
 struct Verb {

@@ -24,6 +24,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 
 namespace oneflow {
@@ -198,12 +199,14 @@ absl::Status CalibrateMachine(const Arguments& args) {
     return InputError(absl::StrCat("--seconds=", FLAGS_seconds), "is out of range",
                       absl::StrCat("give ", kShortest, " to ", kLongest));
   }
-  const proto::DeviceKind kind = DeviceKindFromFlags();
+  ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
+  const proto::DeviceKind kind = recipe.device();
   const bool gpus = kind == proto::CUDA;
   if (gpus && args.Given("threads")) {
     return InputError("--threads", "is of CPUs, and --device=cuda measures GPUs", "leave it out");
   }
-  if (!gpus) RETURN_IF_ERROR(RefuseGpuFlags(args));
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  if (!gpus) RETURN_IF_ERROR(RefuseGpuFlags(run));
   RETURN_IF_ERROR(TryPath(FLAGS_out));
   ASSIGN_OR_RETURN(const proto::Cluster cluster, gpus ? CalibrateCuda() : CalibrateCpus(args));
   std::string fields;

@@ -8,6 +8,7 @@
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/precision.h"
 #include "tools/oneflow/cli/print.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/explain/headline.h"
 
@@ -17,7 +18,8 @@ namespace {
 absl::Status CompileGraph(const Arguments& args) {
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=gpt.plan");
   ASSIGN_OR_RETURN(const proto::Plan plan, CompileFromFlags(args));
-  RETURN_IF_ERROR(CheckDecay(args, plan.optimizer()));
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  RETURN_IF_ERROR(CheckDecay(run.optimizer(), plan.optimizer()));
   RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
   RETURN_IF_ERROR(WriteLayouts(plan));
   const Report headline = MakeHeadline(plan, ClusterToSimulate(plan), std::string(kProved));

@@ -44,7 +44,7 @@ std::string InScript(const std::string& json) {
 }
 
 // Actors that are alike in all layers and replicas.
-struct Row {
+struct PageRow {
   std::vector<const SimulationSummary::Actor*> actors;  // the costliest first
   std::map<int, double> seconds;                        // a step, by stage
   double slack = std::numeric_limits<double>::infinity();
@@ -55,20 +55,20 @@ struct Row {
   }
 };
 
-std::vector<Row> MakeRows(const SimulationSummary& summary) {
-  std::map<std::pair<std::string, std::string>, Row> rows;
+std::vector<PageRow> MakeRows(const SimulationSummary& summary) {
+  std::map<std::pair<std::string, std::string>, PageRow> rows;
   for (const SimulationSummary::Actor& actor : summary.actors) {
     if (actor.seconds_a_step == 0) continue;
-    Row& row = rows[{WithoutNumbers(actor.name), actor.kernel}];
+    PageRow& row = rows[{WithoutNumbers(actor.name), actor.kernel}];
     row.actors.push_back(&actor);
     row.seconds[actor.stage] += actor.seconds_a_step;
     row.slack = std::min(row.slack, actor.slack);
   }
-  std::vector<Row> sorted;
+  std::vector<PageRow> sorted;
   sorted.reserve(rows.size());
   for (auto& [name, row] : rows) sorted.push_back(std::move(row));
   std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const Row& a, const Row& b) { return a.most() > b.most(); });
+                   [](const PageRow& a, const PageRow& b) { return a.most() > b.most(); });
   return sorted;
 }
 
@@ -83,7 +83,7 @@ Json MemberJson(const SimulationSummary::Actor& actor) {
           {"why", actor.why}};
 }
 
-Json RowJson(const Row& row) {
+Json RowJson(const PageRow& row) {
   const SimulationSummary::Actor& first = *row.actors[0];
   Json members = Json::array();
   double bytes = 0;
@@ -145,7 +145,7 @@ std::string PageJson(const proto::Plan& plan, const std::string& proof,
                      const SimulationSummary& summary, const Condensation& condensed) {
   Json rows = Json::array();
   size_t of_kind[2] = {0, 0};  // others, boxing
-  for (const Row& row : MakeRows(summary)) {
+  for (const PageRow& row : MakeRows(summary)) {
     if (++of_kind[row.actors[0]->boxing ? 1 : 0] <= kMostRows) rows.push_back(RowJson(row));
   }
   const Json json = {{"mesh", MeshText(plan.mesh())},

@@ -78,7 +78,7 @@ absl::StatusOr<SearchSpec> SpecFromFlags(const Arguments& args, int64_t devices)
     std::fprintf(stderr, "oneflow: warning: the mesh of %s is not used: search chooses one\n",
                  path.c_str());
   }
-  ASSIGN_OR_RETURN(spec.given, OptionsFromFlags(args, Mesh()));
+  ASSIGN_OR_RETURN(spec.given, RequestFromFlags(args, Mesh()));
   const bool gpus = spec.given.cluster.device().kind() == proto::Device::CUDA;
   if (!args.Given("device")) spec.given.recipe.set_device(gpus ? proto::CUDA : proto::CPU);
   RETURN_IF_ERROR(CheckDevices(spec.given.cluster, {{{"data", static_cast<int>(spec.devices)}}}));
@@ -160,7 +160,7 @@ absl::Status SearchPlans(const Arguments& args) {
                           .cluster = spec.given.cluster.name(),
                           .devices = spec.devices,
                           .capacity = spec.given.cluster.device().memory_bytes(),
-                          .given_flags = GivenFlags(args, spec.given.device_kind),
+                          .given_flags = GivenFlags(args, spec.given.recipe.device()),
                           .space = DescribeSpace(spec)};
   if (FLAGS_pareto) return SearchFront(spec, devices, options, frame);
   return SearchBest(spec, options, frame);

@@ -12,6 +12,7 @@
 #include "actor_runtime/network/devices.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/arenas.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "tools/oneflow/job/command.h"
@@ -174,17 +175,17 @@ absl::StatusOr<int64_t> CountGpus(const proto::Plan& plan, int64_t processes, bo
 }
 
 absl::Status CheckNetwork(const JobSpec& spec) {
-  if (!spec.trust_network.empty()) {
-    const absl::Status parsed = IsInNetwork("", spec.trust_network).status();
+  if (!spec.run.trust_network().empty()) {
+    const absl::Status parsed = IsInNetwork("", spec.run.trust_network()).status();
     if (!parsed.ok()) {
-      return InputError("--trust_network=" + spec.trust_network, "is no network",
+      return InputError("--trust_network=" + spec.run.trust_network(), "is no network",
                         "give addresses, and how many bits are the network's: 10.1.0.0/16");
     }
   }
   const int64_t hosts = spec.engine == Engine::kSlurm        ? spec.nodes
                         : spec.engine == Engine::kKubernetes ? spec.processes()
                                                              : 1;
-  if (hosts == 1 || !spec.interface.empty() || !spec.trust_network.empty()) {
+  if (hosts == 1 || !spec.run.interface().empty() || !spec.run.trust_network().empty()) {
     return absl::OkStatus();
   }
   return InputError(
@@ -235,14 +236,23 @@ absl::Status CheckSpec(const JobSpec& spec, const proto::Plan& plan) {
   return absl::OkStatus();
 }
 
+proto::Run RunOfJob(const JobSpec& spec) {
+  proto::Run run = spec.run;
+  run.set_job_dir(spec.job_dir);
+  run.set_metrics(spec.job_dir + "/metrics.jsonl");
+  run.set_checkpoint_dir(spec.job_dir + "/checkpoints");
+  run.set_resume("auto");
+  const bool starts_others = spec.engine == Engine::kLocal && spec.processes() > 1;
+  if (starts_others) run.set_processes(static_cast<int32_t>(spec.processes()));
+  return run;
+}
+
 std::vector<std::string> TrainCommand(const JobSpec& spec) {
   std::vector<std::string> words = {spec.oneflow, "train", "--plan=" + spec.job_dir + "/job.plan"};
-  words.insert(words.end(), spec.train.begin(), spec.train.end());
-  words.insert(words.end(),
-               {"--job_dir=" + spec.job_dir, "--metrics=" + spec.job_dir + "/metrics.jsonl",
-                "--checkpoint_dir=" + spec.job_dir + "/checkpoints", "--resume=auto"});
-  if (spec.engine == Engine::kLocal && spec.processes() > 1) {
-    words.push_back(absl::StrCat("--processes=", spec.processes()));
+  const proto::Run run = RunOfJob(spec);
+  for (const auto& flags :
+       {FlagWords(RunRows(), run), FlagWords(OptimizerRows(), run.optimizer())}) {
+    words.insert(words.end(), flags.begin(), flags.end());
   }
   return words;
 }

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/plan.pb.h"
+#include "proto/recipe.pb.h"
 
 namespace oneflow {
 
@@ -26,10 +27,10 @@ std::string_view EngineName(Engine engine);
 struct JobSpec {
   Engine engine = Engine::kLocal;
   int64_t nodes = 1, spare_nodes = 0, processes_per_node = 1;
-  std::string job_dir;             // absolute
-  std::string folder;              // that the paths in `train` are relative to
-  std::string oneflow;             // the program that processes run, by a path that nodes know
-  std::vector<std::string> train;  // flags of `oneflow train`, as words, but those of JobFlags
+  std::string job_dir;  // absolute
+  std::string folder;   // that the paths in `run` are relative to
+  std::string oneflow;  // the program that processes run, by a path that nodes know
+  proto::Run run;       // but for what the job says: its folders, its processes
   int64_t max_restarts = 10, max_jobs = 1, signal_seconds = 120;
   // Slurm's.
   std::string partition, time;
@@ -40,9 +41,6 @@ struct JobSpec {
   int64_t memory_bytes = 0;   // that the arenas of a process need
   int64_t gpus = 0;           // of a process
   int64_t first_attempt = 1;  // number of the first attempt: greater than those before it
-
-  // Of processes; empty: not named.
-  std::string interface, trust_network;
 
   int64_t processes() const { return nodes * processes_per_node; }
   std::string name() const;  // of the job at the engine: the folder's
@@ -63,6 +61,9 @@ absl::StatusOr<int64_t> CountGpus(const proto::Plan& plan, int64_t processes, bo
 // Host memory that the arenas of a plan need in one of `groups` equal blocks of consecutive ranks:
 // the largest. Requires that `groups` divides the ranks.
 absl::StatusOr<int64_t> LargestHostBytes(const proto::Plan& plan, int64_t groups);
+
+// The run of each process: as asked for, in the folders of the job.
+proto::Run RunOfJob(const JobSpec& spec);
 
 // The words of the command that each process runs.
 std::vector<std::string> TrainCommand(const JobSpec& spec);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "oneflow_core/base/file.h"
+#include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
 
@@ -25,22 +26,28 @@ proto::Plan MakePlan(const std::vector<std::pair<std::string, int>>& axes,
   return plan;
 }
 
+proto::Run ParseRun(const std::string& text) {
+  proto::Run run;
+  REQUIRE(ParseText(text, "run", "run", &run).ok());
+  return run;
+}
+
 JobSpec SlurmSpec() {
-  return {.engine = Engine::kSlurm,
-          .nodes = 4,
-          .spare_nodes = 1,
-          .processes_per_node = 2,
-          .job_dir = "/scratch/runs/gpt",
-          .folder = "/home/me/it's",
-          .oneflow = "/opt/oneflow/bin/oneflow",
-          .train = {"--data=it's text.txt", "--steps=2000", "--checkpoint_every=100"},
-          .max_restarts = 5,
-          .max_jobs = 3,
-          .partition = "gpu",
-          .time = "1-12:00:00",
-          .sbatch_options = {"--account=mine"},
-          .gpus = 4,
-          .interface = "ib0"};
+  return {
+      .engine = Engine::kSlurm,
+      .nodes = 4,
+      .spare_nodes = 1,
+      .processes_per_node = 2,
+      .job_dir = "/scratch/runs/gpt",
+      .folder = "/home/me/it's",
+      .oneflow = "/opt/oneflow/bin/oneflow",
+      .run = ParseRun("data: \"it's text.txt\" steps: 2000 checkpoint_every: 100 interface: 'ib0'"),
+      .max_restarts = 5,
+      .max_jobs = 3,
+      .partition = "gpu",
+      .time = "1-12:00:00",
+      .sbatch_options = {"--account=mine"},
+      .gpus = 4};
 }
 
 JobSpec LocalSpec() {
@@ -164,7 +171,7 @@ TEST_CASE("job_spec: an option of sbatch is one word, before those that the scri
 
 TEST_CASE("job_spec: what $( begins in a flag is no variable of Kubernetes") {
   JobSpec spec = KubernetesSpec();
-  spec.train = {"--data=/scratch/$(HOME).txt"};
+  spec.run.set_data("/scratch/$(HOME).txt");
   CHECK(MakeJobSet(spec).find("'--data=/scratch/$$(HOME).txt'") != std::string::npos);
 }
 
@@ -202,10 +209,10 @@ TEST_CASE("job_spec: refusals name the flag and the correction") {
     refused([&](JobSpec& s) { s.sbatch_options = {option}; },
             "--sbatch_option=" + option + ": " + words);
   }
-  refused([](JobSpec& s) { s.interface = ""; },
+  refused([](JobSpec& s) { s.run.clear_interface(); },
           "--trust_network: is missing: the processes of 4 nodes meet beyond loopback; name the "
           "network");
-  refused([](JobSpec& s) { s.trust_network = "10.1.0.0/99"; },
+  refused([](JobSpec& s) { s.run.set_trust_network("10.1.0.0/99"); },
           "--trust_network=10.1.0.0/99: is no network");
   refused([](JobSpec& s) { s.sbatch_options = {"mine"}; }, "is no long option of sbatch");
   refused([](JobSpec& s) { s.sbatch_options = {"-a0-3"}; }, "is no long option of sbatch");
@@ -233,13 +240,13 @@ TEST_CASE("job_spec: refusals name the flag and the correction") {
   refused(
       [](JobSpec& s) {
         s = KubernetesSpec();
-        s.interface = "";
+        s.run.clear_interface();
       },
       "the processes of 8 pods meet beyond loopback");
   // One node's processes meet on loopback.
   JobSpec one = SlurmSpec();
   one.nodes = 1;
-  one.interface = "";
+  one.run.clear_interface();
   CHECK(CheckSpec(one, plan).ok());
 }
 

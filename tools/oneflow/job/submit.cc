@@ -17,18 +17,18 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/plan/plan_format.h"
+#include "oneflow_core/recipe/check_needs.h"
 #include "tools/oneflow/cli/data_list.h"
-#include "tools/oneflow/cli/flag_table.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/job/command.h"
 #include "tools/oneflow/job/engine.h"
 #include "tools/oneflow/job/job_dir.h"
 #include "tools/oneflow/job/job_spec.h"
 #include "tools/oneflow/job/slurm.h"
-#include "tools/oneflow/train/train_flags.h"
 #include "training/checkpoint/durable.h"
 #include "training/job/job_keys.h"
 
@@ -54,20 +54,6 @@ absl::Status CheckFiles(const std::string& flag, const std::string& list) {
   return absl::OkStatus();
 }
 
-// The flags that processes are given: train's, as they were written.
-std::vector<std::string> TrainFlags(const Arguments& args) {
-  std::vector<std::string> words;
-  for (const auto& [name, value] : args.flags) {
-    // The plan has what it was compiled from; the format of progress is a log's.
-    const bool compiled = HasProperty(name, verbs::kFixedByPlan) || name == "plan" ||
-                          name == "memory" || name == "cluster" || name == "format";
-    const bool of_job = name == "job_dir";  // the one flag of the job that submit takes, too
-    if (compiled || FindFlag(verbs::kTrain, name) == nullptr || of_job) continue;
-    words.push_back(absl::StrCat("--", name, "=", value));
-  }
-  return words;
-}
-
 absl::StatusOr<JobSpec> SpecFromFlags(const Arguments& args) {
   JobSpec spec;
   if (FLAGS_engine.empty()) {
@@ -87,7 +73,7 @@ absl::StatusOr<JobSpec> SpecFromFlags(const Arguments& args) {
                  : spec.engine == Engine::kKubernetes
                      ? "oneflow"
                      : fs::read_symlink("/proc/self/exe", error).string();
-  spec.train = TrainFlags(args);
+  ASSIGN_OR_RETURN(spec.run, RunFromFlags(args));
   spec.max_restarts = FLAGS_max_restarts;
   spec.max_jobs = FLAGS_max_jobs;
   spec.signal_seconds = FLAGS_signal_seconds;
@@ -97,8 +83,6 @@ absl::StatusOr<JobSpec> SpecFromFlags(const Arguments& args) {
   spec.sbatch_options = args.Repeated("sbatch_option");
   spec.image = FLAGS_image;
   spec.volume_claim = FLAGS_volume_claim;
-  spec.interface = FLAGS_interface;
-  spec.trust_network = FLAGS_trust_network;
   return spec;
 }
 
@@ -272,17 +256,18 @@ absl::Status Tell(const JobSpec& spec, const std::vector<std::string>& jobs) {
 absl::Status Submit(const Arguments& args) {
   ASSIGN_OR_RETURN(JobSpec spec, SpecFromFlags(args));
   const JobDir dir(spec.job_dir);
-  if (FLAGS_data.empty()) return InputError("--data", "is missing", "write --data=text.txt");
-  RETURN_IF_ERROR(CheckTrainNumbers(args, /*has_checkpoint_dir=*/true));
-  RETURN_IF_ERROR(CheckFiles("data", FLAGS_data));
-  if (!FLAGS_eval_data.empty()) RETURN_IF_ERROR(CheckFiles("eval_data", FLAGS_eval_data));
+  const proto::Run& run = spec.run;
+  if (run.data().empty()) return InputError("--data", "is missing", "write --data=text.txt");
+  RETURN_IF_ERROR(CheckNeeds(RunRows(), RunOfJob(spec)));
+  RETURN_IF_ERROR(CheckFiles("data", run.data()));
+  if (run.has_eval_data()) RETURN_IF_ERROR(CheckFiles("eval_data", run.eval_data()));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
   RETURN_IF_ERROR(CheckSpec(spec, plan));
   RETURN_IF_ERROR(CheckProgram(spec, plan));
-  ASSIGN_OR_RETURN(spec.gpus, CountGpus(plan, spec.processes(), FLAGS_logical_devices));
+  ASSIGN_OR_RETURN(spec.gpus, CountGpus(plan, spec.processes(), run.logical_devices()));
   ASSIGN_OR_RETURN(spec.memory_bytes, LargestHostBytes(plan, spec.processes()));
   spec.first_attempt = NextAttempt(dir);
-  if (FLAGS_checkpoint_every == 0) {
+  if (!run.has_checkpoint_every()) {
     std::fputs("oneflow: warning: without --checkpoint_every a loss costs all steps so far\n",
                stderr);
   }

@@ -15,9 +15,9 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/recipe/parse_bytes.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
-#include "oneflow_core/recipe/parse_bytes.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/verb.h"
@@ -47,17 +47,17 @@ absl::StatusOr<HuggingFaceConfig> DescribeCheckpoint(const CheckpointReader& rea
   if (!described.ok()) return Annotate(described.status(), where);
   HuggingFaceConfig config = *std::move(described);
   const ModelNotes& notes = reader.notes();
-  if (notes.vocab > config.vocab) {
-    return InputError(
-        where,
-        absl::StrCat("its notes have ", notes.vocab, " tokens, and its graph ", config.vocab),
-        "use another checkpoint");
+  if (notes.vocab > config.model.vocab()) {
+    return InputError(where,
+                      absl::StrCat("its notes have ", notes.vocab, " tokens, and its graph ",
+                                   config.model.vocab()),
+                      "use another checkpoint");
   }
-  if (notes.vocab > 0) config.vocab = notes.vocab;
-  if (notes.positions > 0) config.positions = notes.positions;
+  if (notes.vocab > 0) config.model.set_vocab(notes.vocab);
+  if (notes.positions > 0) config.model.set_sequence(notes.positions);
   // A mistral without a window computes the same as a llama, and any heads may be its own: releases
   // 5 of transformers refuse a llama whose heads do not divide its width.
-  const bool divides = config.hidden % config.heads == 0;
+  const bool divides = config.model.hidden() % config.model.heads() == 0;
   if (config.model_type == "llama" &&
       (notes.model_type == "mistral" || (notes.model_type != "llama" && !divides))) {
     config.model_type = "mistral";
@@ -109,13 +109,14 @@ absl::StatusOr<ExportPlan> PlanExport(const proto::Graph& graph, const HuggingFa
     if (row == nullptr) {
       return InputError("variable " + wanted.name, "has no tensors in files of this family");
     }
-    MappedVariable variable = {.name = wanted.name, .dims = wanted.dims, .vocab = config.vocab};
+    MappedVariable variable = {
+        .name = wanted.name, .dims = wanted.dims, .vocab = config.model.vocab()};
     for (const FilePart& part : ListParts(*row, wanted.dims)) {
       std::string name = FileName(files, TensorName(part, block));
       const FileType type = types.Find(name);
       FileTensor tensor = {.name = std::move(name),
                            .type = type,
-                           .dims = TensorDims(part, wanted.dims, config.vocab)};
+                           .dims = TensorDims(part, wanted.dims, config.model.vocab())};
       const int64_t bytes = Product(tensor.dims) * ElementBytes(type);
       if (plan.shards.empty() || plan.shards.back().bytes + bytes > shard_bytes) {
         if (plan.shards.empty() || !plan.shards.back().tensors.empty()) plan.shards.emplace_back();
@@ -294,7 +295,8 @@ std::string WithoutSlash(std::string path) {
 absl::Status Export(const Arguments& args) {
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=models/tuned");
   const std::string out = WithoutSlash(FLAGS_out);
-  ASSIGN_OR_RETURN(const int64_t shard_bytes, ParseBytes("--shard_bytes=" + FLAGS_shard_bytes, FLAGS_shard_bytes));
+  ASSIGN_OR_RETURN(const int64_t shard_bytes,
+                   ParseBytes("--shard_bytes=" + FLAGS_shard_bytes, FLAGS_shard_bytes));
   ASSIGN_OR_RETURN(const std::string checkpoint,
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));

@@ -15,6 +15,7 @@
 #include "tools/oneflow/cli/one_process.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/language_model.h"
 #include "tools/oneflow/model/sampler.h"
@@ -23,6 +24,7 @@
 #include "training/tokenizer/tokenizer.h"
 #include "training/trainer/plan_facts.h"
 #include "training/trainer/resume.h"
+#include "training/trainer/runtime_options.h"
 
 namespace oneflow {
 namespace {
@@ -168,7 +170,7 @@ absl::Status Generate(const Arguments& args) {
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
   ASSIGN_OR_RETURN(const Tokenizer tokenizer, TokenizerToUse(args, *reader, folder));
-  ASSIGN_OR_RETURN(const proto::Plan plan, CompileToGenerate(reader->graph()));
+  ASSIGN_OR_RETURN(const proto::Plan plan, CompileToGenerate(args, reader->graph()));
   RETURN_IF_ERROR(WriteLayouts(plan));
   ASSIGN_OR_RETURN(const ModelFacts facts, FactsOfModel(plan));
   // Rows behind the vocabulary are padding.
@@ -177,12 +179,13 @@ absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(tokenizer, reader->notes(), vocab));
   RETURN_IF_ERROR(reader->CheckVariables(plan));
 
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   RuntimeOptions options;
-  ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
-  ASSIGN_OR_RETURN(options.isa, IsaFromFlags());
+  RETURN_IF_ERROR(SetRuntimeOptions(run, &options));
   options.notice = PrintNotice;
   SoleProcess alone;
-  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(args, plan, alone));
+  alone.Configure(&options);
+  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, OpenGpus(run, plan, alone));
   if (gpus) options.backend = &gpus->devices;
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
   RunContext context;

@@ -15,6 +15,7 @@
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/model_plan.h"
 #include "training/checkpoint/checkpoint.h"
@@ -61,8 +62,8 @@ ModelNotes MakeNotes(const HuggingFaceConfig& config,
                      const std::vector<MappedVariable>& variables) {
   ModelNotes notes = {.model_type = config.model_type,
                       .dtype = FindType(variables),
-                      .vocab = config.vocab,
-                      .positions = config.positions,
+                      .vocab = config.model.vocab(),
+                      .positions = config.model.sequence(),
                       .end_ids = config.end_ids,
                       .begin_id = config.begin_id};
   const FamilyFiles& files = FindFiles(config);
@@ -167,20 +168,15 @@ absl::Status Import(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::string from, FindModel(FLAGS_from));
   if (from != FLAGS_from) PrintNotice(FLAGS_from + ": its snapshot is " + from);
   ASSIGN_OR_RETURN(const HuggingFaceConfig config, ReadHuggingFaceConfig(from));
-  ASSIGN_OR_RETURN(const int64_t vocab, PaddedVocab(args, config.vocab));
-  ModelGraphOptions options = {.vocab = vocab};
-  if (args.Given("sequence")) {
-    if (FLAGS_sequence < 1) {
-      return InputError(absl::StrCat("--sequence=", FLAGS_sequence), "is out of range",
-                        "use 1 or more");
-    }
-    options.sequence = FLAGS_sequence;
-  }
+  ASSIGN_OR_RETURN(const int64_t vocab, PaddedVocab(args, config.model.vocab()));
+  proto::Model said;
+  RETURN_IF_ERROR(SetGiven(ModelRows(), args, &said));
+  const ModelGraphOptions options = {.sequence = said.sequence(), .vocab = vocab};
   ASSIGN_OR_RETURN(const proto::Graph graph, BuildModelGraph(config, options));
   ASSIGN_OR_RETURN(const ModelFolder folder, ModelFolder::Open(from));
-  ASSIGN_OR_RETURN(
-      const std::vector<MappedVariable> variables,
-      MapVariables(folder, FindFiles(config), ListVariables(graph), config.vocab, config.tied));
+  ASSIGN_OR_RETURN(const std::vector<MappedVariable> variables,
+                   MapVariables(folder, FindFiles(config), ListVariables(graph),
+                                config.model.vocab(), config.model.tied()));
   const ModelNotes notes = MakeNotes(config, variables);
   ASSIGN_OR_RETURN(BesideWeights beside, ReadBesideWeights(folder));
   CheckpointInfo info;
@@ -195,15 +191,16 @@ absl::Status Import(const Arguments& args) {
   }
   int64_t parameters = 0;
   for (const MappedVariable& variable : variables) parameters += Product(variable.dims);
-  const std::string padded = vocab > config.vocab ? absl::StrCat(", padded to ", vocab) : "";
+  const std::string padded =
+      vocab > config.model.vocab() ? absl::StrCat(", padded to ", vocab) : "";
   return Print(
       absl::StrCat(checkpoint, ": ", config.model_type, ", ", parameters, " parameters, from ",
-                   notes.dtype, "; vocabulary ", config.vocab, padded, "\n"),
+                   notes.dtype, "; vocabulary ", config.model.vocab(), padded, "\n"),
       {{"checkpoint", checkpoint},
        {"model_type", config.model_type},
        {"parameters", parameters},
        {"dtype", notes.dtype},
-       {"vocab", config.vocab},
+       {"vocab", config.model.vocab()},
        {"rows", vocab}});
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/compile.h"
+#include "compiler/programs.h"
 #include "compiler/passes/passes.h"
 #include "oneflow_core/base/status.h"
 

@@ -15,10 +15,12 @@
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/one_process.h"
 #include "tools/oneflow/cli/progress_printer.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/tensor_io.h"
 #include "training/data/npy.h"
 #include "training/trainer/plan_facts.h"
+#include "training/trainer/runtime_options.h"
 
 namespace oneflow {
 namespace {
@@ -113,12 +115,13 @@ absl::Status RunGraph(const Arguments& args) {
                       "use `oneflow train` or `oneflow generate` for a model that reads tokens");
   }
   // Proves the plan, which may be edited: what is looked up in it below is there.
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   RuntimeOptions options;
-  ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
-  ASSIGN_OR_RETURN(options.isa, IsaFromFlags());
+  RETURN_IF_ERROR(SetRuntimeOptions(run, &options));
   options.notice = PrintNotice;
   SoleProcess alone;
-  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(args, plan, alone));
+  alone.Configure(&options);
+  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, OpenGpus(run, plan, alone));
   if (gpus) options.backend = &gpus->devices;
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
   RETURN_IF_ERROR(CheckNames(feeds, plan, "feed", "feed"));

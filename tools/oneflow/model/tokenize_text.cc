@@ -57,7 +57,7 @@ TextSplit SplitText(const std::vector<std::string_view>& documents, const Tokeni
     const size_t size = full ? document.size() : CutNear(document, tokenizer, left, reach);
     left = full ? left - size : 0;
     const bool both = size > 0 && size < document.size();
-    if (size > 0) split.recipe.pieces.push_back({document.substr(0, size), d, true, !both});
+    if (size > 0) split.train.pieces.push_back({document.substr(0, size), d, true, !both});
     if (size < document.size()) {
       split.validation.pieces.push_back({document.substr(size), d, !both, true});
     }

@@ -20,11 +20,13 @@
 #include "tools/oneflow/cli/one_process.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/train/training_data.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/trainer/mean_loss.h"
 #include "training/trainer/resume.h"
+#include "training/trainer/runtime_options.h"
 #include "training/trainer/training.h"
 #include "training/trainer/weight_check.h"
 
@@ -126,9 +128,7 @@ absl::Status CheckLoss(const MeanLoss& loss, const WeightCheck& weights) {
 absl::Status Evaluate(const Arguments& args) {
   ASSIGN_OR_RETURN(const bool works, WorksAlone("eval"));
   if (!works) return absl::OkStatus();
-  if (args.Given("eval_batches") && FLAGS_eval_batches < 1) {
-    return InputError(absl::StrCat("--eval_batches=", FLAGS_eval_batches), "must be at least 1");
-  }
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   ASSIGN_OR_RETURN(const std::string folder,
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
@@ -141,9 +141,10 @@ absl::Status Evaluate(const Arguments& args) {
                              "import it without --pad_vocab to evaluate it"));
     facts.vocab = vocab;
   }
-  const bool documents = args.Given("documents") ? FLAGS_documents : reader->train().documents();
+  ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
+  const bool documents = recipe.has_documents() ? recipe.documents() : reader->recipe().documents();
   ASSIGN_OR_RETURN(const EvaluationData data,
-                   OpenEvaluationData(args, facts, {.checkpoint = folder, .documents = documents}));
+                   OpenEvaluationData(run, facts, {.checkpoint = folder, .documents = documents}));
   RETURN_IF_ERROR(
       CheckTokenizer(folder, reader->tokenizer(), "--data", data.tokenizer, PrintNotice));
   ASSIGN_OR_RETURN(const proto::Plan plan, CompileToEvaluate(args, graph, documents));
@@ -151,10 +152,10 @@ absl::Status Evaluate(const Arguments& args) {
 
   RuntimeOptions options;
   options.notice = PrintNotice;
-  ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
-  ASSIGN_OR_RETURN(options.isa, IsaFromFlags());
+  RETURN_IF_ERROR(SetRuntimeOptions(run, &options));
   SoleProcess alone;
-  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(args, plan, alone));
+  alone.Configure(&options);
+  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, OpenGpus(run, plan, alone));
   if (gpus) options.backend = &gpus->devices;
   ASSIGN_OR_RETURN(const auto runtime, Runtime::Create(plan, options));
   WeightCheck weights;
@@ -167,7 +168,7 @@ absl::Status Evaluate(const Arguments& args) {
   RETURN_IF_ERROR(runtime->Run("load", context, 1));
 
   std::optional<int64_t> most;
-  if (args.Given("eval_batches")) most = FLAGS_eval_batches;
+  if (run.has_eval_batches()) most = run.eval_batches();
   std::vector<Result> results;
   for (size_t i = 0; i < data.files.size(); ++i) {
     ASSIGN_OR_RETURN(const MeanLoss loss,

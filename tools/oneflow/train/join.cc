@@ -22,7 +22,6 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/verify/read_plan.h"
-#include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/one_process.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "training/job/job_keys.h"
@@ -44,10 +43,10 @@ constexpr int kJobThreads = 24, kJobFiles = 32;
 constexpr double kTellSeconds = 4;
 
 // Those that submit has left in the job's directory.
-absl::StatusOr<std::optional<JobKeys>> KeysOfJob() {
-  const std::string folder = FLAGS_job_dir + "/keys";
+absl::StatusOr<std::optional<JobKeys>> KeysOfJob(const std::string& job_dir) {
+  const std::string folder = job_dir + "/keys";
   std::error_code error;
-  if (FLAGS_job_dir.empty() || !std::filesystem::exists(folder, error)) return std::nullopt;
+  if (job_dir.empty() || !std::filesystem::exists(folder, error)) return std::nullopt;
   ASSIGN_OR_RETURN(JobKeys keys, ReadJobKeys(folder));
   return std::optional<JobKeys>(std::move(keys));
 }
@@ -118,8 +117,8 @@ NamedRun NameOfRun(const JobPlacement& placement) {
 }
 
 // The folder that tells two jobs of one user on one host apart.
-void FindFolder(MemberOptions* member) {
-  const std::string& named = FLAGS_job_dir.empty() ? FLAGS_checkpoint_dir : FLAGS_job_dir;
+void FindFolder(const proto::Run& run, MemberOptions* member) {
+  const std::string& named = run.job_dir().empty() ? run.checkpoint_dir() : run.job_dir();
   std::error_code error;
   // It may not be there yet.
   const auto absolute = std::filesystem::absolute(named.empty() ? "." : named, error);
@@ -130,22 +129,22 @@ void FindFolder(MemberOptions* member) {
 }
 
 // But for what is known of the plan, and of the network.
-absl::StatusOr<MemberOptions> MemberFromFlags(const JobPlacement& placement) {
+absl::StatusOr<MemberOptions> MakeMember(const JobPlacement& placement, const proto::Run& run) {
   MemberOptions member;
   member.coordinator = placement.starts_others ? "127.0.0.1:0" : placement.coordinator;
   member.other_ports = placement.other_ports;
-  FindFolder(&member);
+  FindFolder(run, &member);
   member.process = placement.process;
   member.processes = placement.processes;
   member.attempt = placement.attempt;
   member.hosts = placement.hosts;
-  member.join_seconds = FLAGS_join_seconds;
-  member.silence_seconds = FLAGS_silence_seconds;
+  member.join_seconds = run.join_seconds();
+  member.silence_seconds = run.silence_seconds();
   if (placement.starts_others) {
     ASSIGN_OR_RETURN(member.token, DrawToken());
     return member;
   }
-  ASSIGN_OR_RETURN(member.keys, KeysOfJob());
+  ASSIGN_OR_RETURN(member.keys, KeysOfJob(run.job_dir()));
   member.token = Variable("ONEFLOW_JOB_TOKEN").value_or("");
   if (member.token.empty() && member.keys) member.token = member.keys->token;
   if (member.token.empty()) {
@@ -157,8 +156,9 @@ absl::StatusOr<MemberOptions> MemberFromFlags(const JobPlacement& placement) {
 // The device of exchanges. A coordinator at a name of loopback goes by its address: what a name
 // leads to counts, and not its letters. Only where others may come from other hosts, on which the
 // name leads elsewhere, it stays.
-absl::StatusOr<std::string> NetworkFromFlags(const JobPlacement& placement, MemberOptions* member) {
-  const NamedNetwork named{FLAGS_interface, FLAGS_trust_network};
+absl::StatusOr<std::string> FindNetwork(const JobPlacement& placement, const proto::Run& run,
+                                        MemberOptions* member) {
+  const NamedNetwork named{run.interface(), run.trust_network()};
   ASSIGN_OR_RETURN(const std::vector<NetworkDevice> devices, NetworkDevices());
   ASSIGN_OR_RETURN(const std::string device, ChooseDevice(named, devices));
   if (placement.starts_others) return device;
@@ -194,8 +194,9 @@ absl::StatusOr<std::string> NetworkFromFlags(const JobPlacement& placement, Memb
   std::_Exit(ExitCode(outcome));
 }
 
-absl::StatusOr<Together> Join(const JobPlacement& placement, const proto::Plan* plan,
-                              std::vector<JoinFact> facts, JobWatch* watch) {
+absl::StatusOr<Together> Join(const JobPlacement& placement, const proto::Run& run,
+                              const proto::Plan* plan, std::vector<JoinFact> facts,
+                              JobWatch* watch) {
   Together together;
   const auto on_note = [watch](int process, const std::string& name, const std::string& value) {
     watch->Note(process, name, value);
@@ -205,8 +206,8 @@ absl::StatusOr<Together> Join(const JobPlacement& placement, const proto::Plan* 
     return together;
   }
   ProcessesOptions options;
-  ASSIGN_OR_RETURN(options.member, MemberFromFlags(placement));
-  ASSIGN_OR_RETURN(options.interface, NetworkFromFlags(placement, &options.member));
+  ASSIGN_OR_RETURN(options.member, MakeMember(placement, run));
+  ASSIGN_OR_RETURN(options.interface, FindNetwork(placement, run, &options.member));
   options.on_note = on_note;
   options.notice = PrintNotice;
   RETURN_IF_ERROR(CheckThreads(kJobThreads));
@@ -245,8 +246,8 @@ absl::StatusOr<Together> Join(const JobPlacement& placement, const proto::Plan* 
   RETURN_IF_ERROR(started);
   RETURN_IF_ERROR(processes.status());
   // All are here, and nobody else is to come by this name.
-  if (const NamedRun run = NameOfRun(placement); placement.process == 0 && run.comes_once) {
-    ForgetToken(TokenFolder(), run.name);
+  if (const NamedRun named = NameOfRun(placement); placement.process == 0 && named.comes_once) {
+    ForgetToken(TokenFolder(), named.name);
   }
   together.group = *std::move(processes);
   return together;
@@ -254,17 +255,16 @@ absl::StatusOr<Together> Join(const JobPlacement& placement, const proto::Plan* 
 
 }  // namespace
 
-bool PlanIsElsewhere(const JobPlacement& placement) {
+bool PlanIsElsewhere(const JobPlacement& placement, const std::string& plan) {
   std::error_code error;
-  return placement.process > 0 && !FLAGS_plan.empty() &&
-         !std::filesystem::exists(FLAGS_plan, error);
+  return placement.process > 0 && !plan.empty() && !std::filesystem::exists(plan, error);
 }
 
-absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const proto::Plan* plan,
-                                       std::vector<JoinFact> facts, JobReport& report,
-                                       JobWatch* watch) {
+absl::StatusOr<Together> JoinOthers(const JobPlacement& placement, const proto::Run& run,
+                                    const proto::Plan* plan, std::vector<JoinFact> facts,
+                                    JobReport& report, JobWatch* watch) {
   const KernelKills before = CountKernelKills();
-  absl::StatusOr<Together> together = Join(placement, plan, std::move(facts), watch);
+  absl::StatusOr<Together> together = Join(placement, run, plan, std::move(facts), watch);
   if (!together.ok()) {
     return Conclude(AddKernelKills(together.status(), before), placement.process, nullptr, report);
   }
@@ -273,13 +273,14 @@ absl::StatusOr<Together> JoinFromFlags(const JobPlacement& placement, const prot
   return together;
 }
 
-absl::StatusOr<std::optional<proto::Plan>> SharePlan(ProcessGroup& group, const proto::Plan* plan) {
+absl::StatusOr<std::optional<proto::Plan>> SharePlan(ProcessGroup& group, const proto::Plan* plan,
+                                                     const std::string& path) {
   constexpr char kKey[] = "plan", kNeeded[] = "needed";
   const auto post = [&](std::span<const std::string> parts) -> absl::StatusOr<std::string> {
     if (std::find(parts.begin(), parts.end(), kNeeded) == parts.end()) return std::string();
     const std::string bytes = SerializePlan(*plan);
     if (bytes.size() > kMostJobBytes) {
-      return InputError(FLAGS_plan, "is too large to be sent to processes that do not have it",
+      return InputError(path, "is too large to be sent to processes that do not have it",
                         "copy it to all hosts");
     }
     group.Post(kKey, bytes);
@@ -289,16 +290,17 @@ absl::StatusOr<std::optional<proto::Plan>> SharePlan(ProcessGroup& group, const 
   std::optional<proto::Plan> received;
   if (plan == nullptr) {
     ASSIGN_OR_RETURN(const std::string bytes, group.Fetch(kKey));
-    ASSIGN_OR_RETURN(received, ReceivePlan(bytes, FLAGS_plan + ", from process 0"));
+    ASSIGN_OR_RETURN(received, ReceivePlan(bytes, path + ", from process 0"));
   }
   return received;
 }
 
-absl::Status CannotJoin(const JobPlacement& placement, absl::Status status, JobReport& report) {
+absl::Status CannotJoin(const JobPlacement& placement, const proto::Run& run, absl::Status status,
+                        JobReport& report) {
   if (placement.processes > 1 && !placement.starts_others) {
     status = MakeFailure({HostName(), placement.process}, status);
-    absl::StatusOr<MemberOptions> member = MemberFromFlags(placement);
-    if (member.ok() && NetworkFromFlags(placement, &*member).ok()) {
+    absl::StatusOr<MemberOptions> member = MakeMember(placement, run);
+    if (member.ok() && FindNetwork(placement, run, &*member).ok()) {
       member->failed = status;
       member->join_seconds = kTellSeconds;
       Cause cause = FindCause(status);

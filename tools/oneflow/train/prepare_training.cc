@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/train/learning_rate.h"
 #include "tools/oneflow/cli/check_decay.h"
-#include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/progress_printer.h"
-#include "tools/oneflow/train/train_flags.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/trainer/plan_facts.h"
 #include "training/trainer/resume.h"
+#include "training/trainer/training.h"
 
 namespace oneflow {
 namespace {
@@ -27,14 +27,14 @@ absl::Status CheckClip(const proto::Plan& plan, const proto::Optimizer& optimize
 }
 
 // A new run moves the checkpoints of its folder aside: not those that it begins with.
-absl::Status CheckKeepsSource(const std::string& init_from) {
+absl::Status CheckKeepsSource(const proto::Run& run) {
   std::error_code error;
-  if (init_from.empty() || FLAGS_checkpoint_dir.empty()) return absl::OkStatus();
-  const auto source = std::filesystem::canonical(init_from, error).parent_path();
-  if (error || !std::filesystem::equivalent(source, FLAGS_checkpoint_dir, error) || error) {
+  if (run.init_from().empty() || run.checkpoint_dir().empty()) return absl::OkStatus();
+  const auto source = std::filesystem::canonical(run.init_from(), error).parent_path();
+  if (error || !std::filesystem::equivalent(source, run.checkpoint_dir(), error) || error) {
     return absl::OkStatus();
   }
-  return InputError("--checkpoint_dir=" + FLAGS_checkpoint_dir,
+  return InputError("--checkpoint_dir=" + run.checkpoint_dir(),
                     "holds the checkpoint of --init_from, and a new run moves those in its folder "
                     "aside",
                     "give another folder, or go on with that run by --resume");
@@ -42,52 +42,33 @@ absl::Status CheckKeepsSource(const std::string& init_from) {
 
 }  // namespace
 
-absl::StatusOr<PreparedTraining> PrepareTraining(const Arguments& args, proto::Plan given) {
-  ASSIGN_OR_RETURN(ModelFacts model, FactsOfModel(given));
-  std::string init_from;
-  if (!FLAGS_init_from.empty()) {
-    ASSIGN_OR_RETURN(init_from, FindStepFolder("--init_from", FLAGS_init_from, PrintNotice));
-    ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(init_from));
+absl::StatusOr<PreparedTraining> PrepareTraining(proto::Run run, proto::Plan plan) {
+  ASSIGN_OR_RETURN(ModelFacts model, FactsOfModel(plan));
+  if (run.has_init_from()) {
+    ASSIGN_OR_RETURN(*run.mutable_init_from(),
+                     FindStepFolder("--init_from", run.init_from(), PrintNotice));
+    ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(run.init_from()));
     // Ids behind the vocabulary are padding: data must not have them.
     if (reader->notes().vocab > 0) model.vocab = std::min(model.vocab, reader->notes().vocab);
   }
   const std::string resumed = CheckpointOfResume();
-  if (resumed.empty()) RETURN_IF_ERROR(CheckKeepsSource(init_from));
+  if (resumed.empty()) RETURN_IF_ERROR(CheckKeepsSource(run));
   ASSIGN_OR_RETURN(TrainingData data,
-                   OpenTrainingData(args, model,
-                                    {.checkpoint = resumed.empty() ? init_from : resumed,
-                                     .documents = given.recipe().documents()}));
-  if (!init_from.empty()) {
-    ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(init_from));
+                   OpenTrainingData(run, model,
+                                    {.checkpoint = resumed.empty() ? run.init_from() : resumed,
+                                     .documents = plan.recipe().documents()}));
+  if (run.has_init_from()) {
+    ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(run.init_from()));
     // That it is not checked is said when the run begins.
-    RETURN_IF_ERROR(CheckTokenizer(init_from, reader->tokenizer(), "--data", data.tokenizer, {}));
+    RETURN_IF_ERROR(
+        CheckTokenizer(run.init_from(), reader->tokenizer(), "--data", data.tokenizer, {}));
   }
-  PreparedTraining prepared{std::move(given), std::move(data), {}};
-  const proto::Plan& plan = prepared.plan;
-
-  TrainerOptions& options = prepared.options;
-  options.seed = FLAGS_seed;
-  options.steps = FLAGS_steps;
-  options.eval_every = FLAGS_eval_every;
-  options.eval_batches = FLAGS_eval_batches;
-  options.checkpoint_every = FLAGS_checkpoint_every;
-  options.checkpoint_dir = FLAGS_checkpoint_dir;
-  options.keep = FLAGS_keep;
-  options.init_from = init_from;
-  ASSIGN_OR_RETURN(options.optimizer,
-                   OptimizerFromFlags(args, plan.has_optimizer() ? &plan.optimizer() : nullptr));
-  RETURN_IF_ERROR(CheckDecay(args, options.optimizer));
-  RETURN_IF_ERROR(CheckClip(plan, options.optimizer));
-
-  ASSIGN_OR_RETURN(options.resume, ResumeFromFlags());
-  options.metrics = FLAGS_metrics;
-  options.trace = FLAGS_trace;
-  options.stall_seconds = FLAGS_stall_seconds;
-  options.runtime.threads = FLAGS_threads;
-  ASSIGN_OR_RETURN(options.runtime.isa, IsaFromFlags());
-  ASSIGN_OR_RETURN(options.runtime.host_link, HostLinkFromFlags());
-  options.runtime.synchronous = FLAGS_synchronous;
-  return prepared;
+  const proto::Optimizer given = run.optimizer();
+  run = CompleteRun(plan, std::move(run));
+  RETURN_IF_ERROR(CheckOptimizer(run.optimizer(), "--"));
+  RETURN_IF_ERROR(CheckDecay(given, run.optimizer()));
+  RETURN_IF_ERROR(CheckClip(plan, run.optimizer()));
+  return PreparedTraining{std::move(plan), std::move(data), std::move(run)};
 }
 
 }  // namespace oneflow

@@ -8,7 +8,6 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/compared_text.h"
 #include "planning/simulate/simulate_on.h"
-#include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 
 namespace oneflow {
@@ -17,7 +16,7 @@ namespace {
 constexpr int64_t kStepsWatched = 10, kMostWatched = int64_t{1} << 18;
 
 absl::StatusOr<Promise> PromiseHere(const Runtime& runtime, const KernelSetups& setups,
-                                    int processes, double machine_flops) {
+                                    int processes, double machine_flops, bool predicts) {
   const proto::Plan& plan = runtime.plan();
   const MeasurePlanOptions options{.threads = runtime.kernel_threads(),
                                    .devices = runtime.ranks(),
@@ -29,38 +28,39 @@ absl::StatusOr<Promise> PromiseHere(const Runtime& runtime, const KernelSetups& 
     ASSIGN_OR_RETURN(cluster, WithProcesses(std::move(cluster), plan, processes));
     basis += "; links between processes assumed, 10 GB/s";
   }
-  return MakePromise(plan, cluster, std::move(basis), FLAGS_predict);
+  return MakePromise(plan, cluster, std::move(basis), predicts);
 }
 
 }  // namespace
 
 absl::StatusOr<std::optional<Promise>> PromiseOfRun(const Arguments& args, const Runtime& runtime,
                                                     const KernelSetups& setups, int processes,
-                                                    double machine_flops) {
+                                                    double machine_flops, bool predicts) {
   const proto::Plan& plan = runtime.plan();
-  if (!FLAGS_cluster.empty()) {
+  if (args.Given("cluster")) {
     ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
     ASSIGN_OR_RETURN(Promise promise,
-                     MakePromise(plan, cluster, "simulated on " + cluster.name(), FLAGS_predict));
+                     MakePromise(plan, cluster, "simulated on " + cluster.name(), predicts));
     promise.compared = FindCompared(cluster);
     promise.band = ComparedText(promise.compared);
     return promise;
   }
   if (plan.device_kind() != proto::CPU) {
-    if (!FLAGS_predict) return std::nullopt;
+    if (!predicts) return std::nullopt;
     return InputError("--predict", "the plan is for GPUs, and says nothing of their rates",
                       "give --cluster=FILE, which `oneflow calibrate --device=cuda` measures");
   }
-  absl::StatusOr<Promise> promise = PromiseHere(runtime, setups, processes, machine_flops);
+  absl::StatusOr<Promise> promise =
+      PromiseHere(runtime, setups, processes, machine_flops, predicts);
   if (promise.ok()) return *std::move(promise);
-  if (FLAGS_predict) return promise.status();
+  if (predicts) return promise.status();
   std::fprintf(stderr, "oneflow: warning: no time is promised: %s\n",
                std::string(promise.status().message()).c_str());
   return std::nullopt;
 }
 
 void WatchFirstSteps(const proto::Plan& plan, TrainerOptions* options) {
-  if (!options->trace.empty() || options->runtime.backend != nullptr) return;
+  if (!options->run.trace().empty() || options->runtime.backend != nullptr) return;
   options->runtime.trace = true;
   options->runtime.trace_events_per_stream =
       std::min(kMostWatched, kStepsWatched * MostFiringsOfStream(plan));

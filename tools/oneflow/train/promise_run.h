@@ -14,11 +14,12 @@ namespace oneflow {
 
 // On --cluster; without one on this machine, whose times of the plan's kernels (`setups`) are
 // measured, in some tenths of a second. Nothing for GPUs without --cluster: their times are not
-// known. `machine_flops`: matrix rate of the machine for all `processes` of the run. Fails where
-// --cluster is invalid; other failures are reported on stderr, and nothing is promised.
+// known. `machine_flops`: matrix rate of the machine for all `processes` of the run.
+// `predicts`: the steps are wanted, too. Fails where --cluster is invalid; other failures are
+// reported on stderr, and nothing is promised.
 absl::StatusOr<std::optional<Promise>> PromiseOfRun(const Arguments& args, const Runtime& runtime,
                                                     const KernelSetups& setups, int processes,
-                                                    double machine_flops);
+                                                    double machine_flops, bool predicts);
 
 // Has the runtime trace the first steps, so that the time of the run can be divided into its
 // causes. On CPUs only: it would slow down asynchronous devices.

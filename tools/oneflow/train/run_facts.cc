@@ -4,35 +4,22 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <span>
 #include <system_error>
 #include <utility>
 
 #include <xxhash.h>
 
 #include "absl/strings/str_cat.h"
-#include "gflags/gflags.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "tools/oneflow/cli/data_list.h"
-#include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "training/data/data_file.h"
 
 namespace oneflow {
 namespace {
-
-// Beside the flags that a plan has fixed, which the plan's fingerprint stands for.
-constexpr std::string_view kMayDiffer[] = {
-    "plan",          "cluster", "memory",      "data",          "eval_data",   "cuda_libs",
-    "process_index", "metrics", "format",      "stall_seconds", "coordinator", "interface",
-    "trust_network", "job_dir", "trace",       "make_job_keys", "threads",     "instruction_set",
-    "processes",     "predict", "join_seconds"};
-
-template <typename List>
-bool Has(const List& list, std::string_view flag) {
-  return std::find(std::begin(list), std::end(list), flag) != std::end(list);
-}
 
 std::string Hex(uint64_t hash) { return absl::StrCat(absl::Hex(hash, absl::kZeroPad16)); }
 
@@ -82,33 +69,32 @@ absl::StatusOr<std::string> ComputeDigest(const std::string& flag, const std::st
                       Hex(XXH3_64bits(all.data(), all.size())));
 }
 
-// Never empty: an empty value would stand for any.
-std::string FlagValue(const Arguments& args, std::string_view flag) {
-  // Without the flag it is as the plan says.
-  if (HasProperty(flag, verbs::kOfOptimizer) && !args.Given(flag)) return "none";
-  std::string value;
-  gflags::GetCommandLineOption(std::string(flag).c_str(), &value);
-  return value.empty() ? "none" : value;
+// Adds what all processes must agree on of a message.
+void AddChoices(std::span<const Row> rows, const google::protobuf::Message& message,
+                std::vector<JoinFact>* facts) {
+  for (const Row& row : rows) {
+    if (row.differs) continue;
+    // Never empty: an empty value would stand for any.
+    const std::string text = FieldText(row, message);
+    facts->push_back({absl::StrCat("--", ToAbsl(row.name)), text.empty() ? "none" : text});
+  }
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const Arguments& args,
-                                                 std::span<const std::string_view> flags,
+absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const proto::Run& run,
                                                  const std::string& fingerprint) {
-  ASSIGN_OR_RETURN(const Isa isa, IsaFromFlags());
+  ASSIGN_OR_RETURN(const Isa isa, ParseIsa(run.instruction_set(), BestIsa()));
   ASSIGN_OR_RETURN(const std::string program, ReadFile("/proc/self/exe"));
   std::vector<JoinFact> facts = {
       {"build", Hex(XXH3_64bits(program.data(), program.size()))},
       {"instruction set (--instruction_set=NAME lowers it for all)", std::string(Name(isa))},
   };
-  for (const std::string_view flag : flags) {
-    if (HasProperty(flag, verbs::kFixedByPlan) || Has(kMayDiffer, flag)) continue;
-    facts.push_back({absl::StrCat("--", ToAbsl(flag)), FlagValue(args, flag)});
-  }
-  facts.push_back({"--trace", FLAGS_trace.empty() ? "none" : "given"});
+  AddChoices(RunRows(), run, &facts);
+  AddChoices(OptimizerRows(), run.optimizer(), &facts);
+  facts.push_back({"--trace", run.has_trace() ? "given" : "none"});
   for (const auto& [flag, list] :
-       {std::pair<std::string, std::string>{"data", FLAGS_data}, {"eval_data", FLAGS_eval_data}}) {
+       {std::pair<std::string, std::string>{"data", run.data()}, {"eval_data", run.eval_data()}}) {
     std::string digest = "none";
     if (!list.empty()) {
       ASSIGN_OR_RETURN(digest, ComputeDigest(flag, list));

@@ -1,26 +1,23 @@
 // The facts that must be the same in all processes of a run: the program, its instruction set,
-// flags, data and the plan.
+// choices, data and the plan.
 //
-//   ASSIGN_OR_RETURN(facts, FactsOfRun(args, FlagsOfVerb(verbs::kTrain), fingerprint));
+//   ASSIGN_OR_RETURN(facts, FactsOfRun(run, fingerprint));
 #pragma once
 
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tools/oneflow/cli/verb.h"
+#include "proto/recipe.pb.h"
 #include "training/job/job.h"
 
 namespace oneflow {
 
-// `flags`: all of the verb; those that may differ (where files are, what one process alone writes,
-// what the plan has fixed) are passed over, so that a new flag is compared unless somebody says
-// otherwise. `fingerprint`: of the plan; empty: this process has none, and takes process 0's. Data
-// is compared by content, not by path. An input error: data that cannot be read.
-absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const Arguments& args,
-                                                 std::span<const std::string_view> flags,
+// Every choice of `run` but those that may differ among its processes (Row::differs: where files
+// are, what one process alone writes); data is compared by content, not by path. `fingerprint`: of
+// the plan; empty: this process has none, and takes process 0's. An input error: data that cannot
+// be read.
+absl::StatusOr<std::vector<JoinFact>> FactsOfRun(const proto::Run& run,
                                                  const std::string& fingerprint);
 
 }  // namespace oneflow

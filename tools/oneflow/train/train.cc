@@ -10,16 +10,19 @@
 
 #include "actor_runtime/exec/stage_mesh.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/recipe/check_needs.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/one_process.h"
 #include "tools/oneflow/cli/progress_printer.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/train/check_run.h"
 #include "tools/oneflow/train/interrupt.h"
 #include "tools/oneflow/train/join.h"
 #include "tools/oneflow/train/prepare_training.h"
 #include "tools/oneflow/train/run_facts.h"
-#include "tools/oneflow/train/train_flags.h"
 #include "tools/oneflow/train/train_run.h"
 #include "training/job/job_keys.h"
 #include "training/trainer/job_report.h"
@@ -29,35 +32,36 @@ namespace oneflow {
 namespace {
 
 // `prepared`: nothing where the plan is elsewhere; it comes from process 0 then.
-absl::Status TrainTogether(const Arguments& args, std::optional<PreparedTraining> prepared,
-                           int64_t attempt, Together& together, JobReport& report, JobWatch& watch,
+absl::Status TrainTogether(const JobPlacement& placement, const Arguments& args,
+                           const proto::Run& run, std::optional<PreparedTraining> prepared,
+                           Together& together, JobReport& report, JobWatch& watch,
                            ProgressPrinter& printer) {
   ASSIGN_OR_RETURN(std::optional<proto::Plan> received,
-                   SharePlan(*together.group, prepared ? &prepared->plan : nullptr));
+                   SharePlan(*together.group, prepared ? &prepared->plan : nullptr, FLAGS_plan));
   if (received) {
     const auto given = [&](const std::string&) -> absl::StatusOr<proto::Plan> {
       return *std::move(received);
     };
     ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args, given));
-    ASSIGN_OR_RETURN(prepared, PrepareTraining(args, std::move(plan)));
+    ASSIGN_OR_RETURN(prepared, PrepareTraining(run, std::move(plan)));
   }
   std::optional<LastResort> last_resort;
   if (together.group->count() > 1) last_resort.emplace(together, report);
-  return RunTraining(args, *prepared, attempt, *together.group, report, watch, printer);
+  return RunTraining(args, *prepared, placement, *together.group, report, watch, printer);
 }
 
 // `joins`: whether it has come so far that it joins the others, or begins alone. From then on the
 // end is reported.
-absl::Status TrainAt(const JobPlacement& placement, const Arguments& args, JobReport& report,
-                     bool* joins) {
-  RETURN_IF_ERROR(CheckTrainFlags(args, placement.processes));
+absl::Status TrainAt(const JobPlacement& placement, const Arguments& args, const proto::Run& run,
+                     JobReport& report, bool* joins) {
+  RETURN_IF_ERROR(CheckRunHere(run, placement.processes));
   ProgressPrinter printer(/*json=*/FLAGS_format == "json");
   std::optional<PreparedTraining> prepared;
   int ranks = 0;
-  if (!PlanIsElsewhere(placement)) {
+  if (!PlanIsElsewhere(placement, FLAGS_plan)) {
     ASSIGN_OR_RETURN(proto::Plan plan, PlanFromFlags(args));
-    RETURN_IF_ERROR(CheckHostLink(plan));
-    ASSIGN_OR_RETURN(prepared, PrepareTraining(args, std::move(plan)));
+    RETURN_IF_ERROR(CheckHostLink(run, plan));
+    ASSIGN_OR_RETURN(prepared, PrepareTraining(run, std::move(plan)));
     ASSIGN_OR_RETURN(const StageMesh mesh, MakeStageMesh(prepared->plan));
     ranks = mesh.ranks();
   }
@@ -65,16 +69,16 @@ absl::Status TrainAt(const JobPlacement& placement, const Arguments& args, JobRe
                  [&](const std::string& sentence) { printer.Notify(sentence); });
   std::vector<JoinFact> facts;
   if (placement.processes > 1) {
-    ASSIGN_OR_RETURN(facts, FactsOfRun(args, FlagsOfVerb(verbs::kTrain),
-                                       prepared ? prepared->plan.fingerprint() : ""));
+    ASSIGN_OR_RETURN(facts, FactsOfRun(run, prepared ? prepared->plan.fingerprint() : ""));
     // The same text and the same tokens: an empty value stands for any.
     facts.push_back({"tokenizer of --data", prepared ? prepared->data.tokenizer.Text() : ""});
   }
   *joins = true;
-  ASSIGN_OR_RETURN(Together together, JoinFromFlags(placement, prepared ? &prepared->plan : nullptr,
-                                                    std::move(facts), report, &watch));
+  ASSIGN_OR_RETURN(Together together,
+                   JoinOthers(placement, run, prepared ? &prepared->plan : nullptr,
+                              std::move(facts), report, &watch));
   const absl::Status trained =
-      TrainTogether(args, std::move(prepared), placement.attempt, together, report, watch, printer);
+      TrainTogether(placement, args, run, std::move(prepared), together, report, watch, printer);
   printer.EndLine();
   return LeaveTogether(std::move(together), trained, report);
 }
@@ -88,10 +92,13 @@ absl::Status Train(const Arguments& args) {
   ListenToSigusr1();
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
   ASSIGN_OR_RETURN(const JobPlacement placement, PlacementFromFlags());
-  JobReport report(FLAGS_job_dir, placement.attempt);
+  ASSIGN_OR_RETURN(proto::Run run, RunFromFlags(args));
+  RETURN_IF_ERROR(CheckNeeds(RunRows(), run));
+  SetDefaults(RunRows(), &run);  // the optimizer's are the plan's
+  JobReport report(run.job_dir(), placement.attempt);
   bool joins = false;
-  const absl::Status status = TrainAt(placement, args, report, &joins);
-  return status.ok() || joins ? status : CannotJoin(placement, status, report);
+  const absl::Status status = TrainAt(placement, args, run, report, &joins);
+  return status.ok() || joins ? status : CannotJoin(placement, run, status, report);
 }
 
 }  // namespace

@@ -14,7 +14,6 @@
 #include "oneflow_core/base/status.h"
 #include "planning/measure/kernel_time.h"
 #include "tools/oneflow/cli/backend_flags.h"
-#include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/precision.h"
 #include "tools/oneflow/train/interrupt.h"
 #include "tools/oneflow/train/promise_run.h"
@@ -71,9 +70,9 @@ void PrintLines(bool text, const std::string& lines) {
 }
 
 // Ends the run on a signal, and says once what follows.
-void EndOnSignal(Trainer& trainer, ProgressPrinter& printer, bool* is_known) {
+void EndOnSignal(Trainer& trainer, ProgressPrinter& printer, bool writes, bool* is_known) {
   trainer.AskStop();
-  if (FLAGS_checkpoint_dir.empty() || std::exchange(*is_known, true)) return;
+  if (!writes || std::exchange(*is_known, true)) return;
   printer.Notify(
       "interrupted: a checkpoint is written when the step that has begun is done; a second signal "
       "ends at once");
@@ -81,18 +80,18 @@ void EndOnSignal(Trainer& trainer, ProgressPrinter& printer, bool* is_known) {
 
 }  // namespace
 
-absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared, int64_t attempt,
-                         ProcessGroup& group, JobReport& report, JobWatch& watch,
-                         ProgressPrinter& printer) {
+absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared,
+                         const JobPlacement& placement, ProcessGroup& group, JobReport& report,
+                         JobWatch& watch, ProgressPrinter& printer) {
   const proto::Plan& plan = prepared.plan;
   const TrainingData& data = prepared.data;
-  const bool first = group.IsFirst(), text = first && FLAGS_format == "text";
+  const bool first = group.IsFirst(), text = first && !printer.json();
 
-  TrainerOptions options = prepared.options;
-  options.attempt = attempt;
+  const proto::Run& run = prepared.run;
+  TrainerOptions options{.run = run, .attempt = placement.attempt};
   // A job's own attempts differ in their numbers, and an older one cannot commit (checkpoint.h).
-  options.locks_folder = FLAGS_job_dir.empty() || attempt == 0;
-  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, BackendFromFlags(args, plan, group));
+  options.locks_folder = run.job_dir().empty() || placement.attempt == 0;
+  ASSIGN_OR_RETURN(const std::optional<GpuBackend> gpus, OpenGpus(run, plan, group));
   if (gpus) options.runtime.backend = &gpus->devices;
   KernelSetups setups;
   if (first) {
@@ -105,7 +104,7 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
   observer.notice = [&](const std::string& sentence) { printer.Notify(sentence); };
   observer.on_step = [&](const TrainedStep& step) {
     times.Add(step.seconds, ProcessSeconds());
-    report.Trained(step.step + 1, step.loss, step.tokens_per_second, FLAGS_checkpoint_dir);
+    report.Trained(step.step + 1, step.loss, step.tokens_per_second, run.checkpoint_dir());
     printer.Show(step);
   };
   observer.on_evaluated = [&](int64_t steps, const MeanLoss& loss) {
@@ -116,10 +115,10 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
   std::optional<Interrupt> interrupt;
   observer.on_trained = [&] { interrupt.reset(); };
 
-  const auto train = data.train.Source(FLAGS_seed);
-  const auto eval = data.validation.size() > 0 ? data.validation.Source(FLAGS_seed) : nullptr;
+  const auto train = data.train.Source(run.seed());
+  const auto eval = data.validation.size() > 0 ? data.validation.Source(run.seed()) : nullptr;
   ASSIGN_OR_RETURN(const auto trainer,
-                   Trainer::Create(plan, DataOfTrainer(data, train.get(), eval.get()), options,
+                   Trainer::Create(plan, DataOfTrainer(run, data, train.get(), eval.get()), options,
                                    &group, observer));
 
   RunPrediction prediction;
@@ -130,17 +129,17 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
   std::optional<Promise> promise;
   if (first) {
     ASSIGN_OR_RETURN(promise, PromiseOfRun(args, trainer->runtime(), setups, group.count(),
-                                           prediction.machine_flops));
+                                           prediction.machine_flops, run.predict()));
   }
   if (promise) {
     prediction.step_seconds = promise->step_seconds;
-    if (FLAGS_predict) prediction.run = &promise->run;
+    if (run.predict()) prediction.run = &promise->run;
   }
   if (gpus && text) {
     ASSIGN_OR_RETURN(const std::string memory, gpus->memory.Text(gpus->devices));
     PrintLines(text, memory);
   }
-  if (!gpus) PrintLines(text, PrecisionText(plan, options.runtime.isa));
+  if (!gpus) PrintLines(text, PrecisionText(plan, trainer->isa()));
   if (promise) PrintLines(text, PromiseText(*promise));
   if (first) {
     for (const std::string& warning : data.warnings) printer.Notify(warning);
@@ -149,7 +148,8 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
   if (mixed) PrintLines(text, MixtureText(data.train));
 
   bool is_known = false;
-  interrupt.emplace([&] { EndOnSignal(*trainer, printer, &is_known); });
+  interrupt.emplace(
+      [&] { EndOnSignal(*trainer, printer, !run.checkpoint_dir().empty(), &is_known); });
   const absl::Status trained = trainer->Run(prediction);
   interrupt.reset();
   printer.EndLine();
@@ -160,10 +160,10 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
     report.AddToOutcome(TookJson(*promise, took));
   }
   if (mixed) {
-    PrintLines(text, SharesText(data.train, FLAGS_seed, FLAGS_steps, plan.recipe().batch()));
+    PrintLines(text, SharesText(data.train, run.seed(), run.steps(), plan.recipe().batch()));
   }
-  if (!FLAGS_checkpoint_dir.empty()) {
-    PrintLines(text, absl::StrCat("checkpoints: ", FLAGS_checkpoint_dir, "\n"));
+  if (!run.checkpoint_dir().empty()) {
+    PrintLines(text, absl::StrCat("checkpoints: ", run.checkpoint_dir(), "\n"));
   }
   if (group.count() > 1) PrintLines(text, group.MemoryOfLinks() + "\n");
   FlushProgress();

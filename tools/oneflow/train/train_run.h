@@ -6,15 +6,16 @@
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/train/prepare_training.h"
+#include "training/job/placement.h"
 #include "training/trainer/job_report.h"
 #include "training/trainer/job_watch.h"
 #include "training/trainer/processes/process_group.h"
 
 namespace oneflow {
 
-// `attempt`: the number of this one at the job. `report` and `watch` are process 0's view of all.
-absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared, int64_t attempt,
-                         ProcessGroup& group, JobReport& report, JobWatch& watch,
-                         ProgressPrinter& printer);
+// `placement`: of this process. `report` and `watch` are process 0's view of all.
+absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared,
+                         const JobPlacement& placement, ProcessGroup& group, JobReport& report,
+                         JobWatch& watch, ProgressPrinter& printer);
 
 }  // namespace oneflow

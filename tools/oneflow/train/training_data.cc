@@ -8,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/data_list.h"
-#include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/model/encode_text_file.h"
 #include "tools/oneflow/model/warn_of_text.h"
@@ -39,12 +38,14 @@ absl::StatusOr<LoadedTokenizer> LoadWithFiles(const std::string& spec) {
 // it.
 class TextTokenizer {
  public:
-  static absl::StatusOr<TextTokenizer> Make(const Arguments& args, const DataOptions& options) {
+  static absl::StatusOr<TextTokenizer> Make(const proto::Run& run, const DataOptions& options) {
     const std::string& checkpoint = options.checkpoint;
     TextTokenizer made;
+    made.token_bytes_ = run.token_bytes();
+    made.end_of_text_id_ = run.has_end_of_text_id() ? run.end_of_text_id() : -1;
     made.documents_ = options.documents;
-    if (args.Given("tokenizer")) {
-      RETURN_IF_ERROR(made.Load(FLAGS_tokenizer));
+    if (run.has_tokenizer()) {
+      RETURN_IF_ERROR(made.Load(run.tokenizer()));
       made.files_ = made.loaded_->files;
       made.given_ = true;
     } else if (!checkpoint.empty()) {
@@ -63,7 +64,7 @@ class TextTokenizer {
 
   // Opens a file of data; text is encoded.
   absl::StatusOr<TokenFile> Open(const std::string& path) {
-    ASSIGN_OR_RETURN(TokenFile file, OpenTokenFile(path, FLAGS_token_bytes));
+    ASSIGN_OR_RETURN(TokenFile file, OpenTokenFile(path, token_bytes_));
     const bool text = file.tokenizer == BytesTokenizerId() && file.token_bytes == 1;
     if (!text) return file;
     RETURN_IF_ERROR(WarnOfText(file.file));
@@ -90,7 +91,7 @@ class TextTokenizer {
  private:
   absl::Status Load(const std::string& spec) {
     ASSIGN_OR_RETURN(loaded_, LoadWithFiles(spec));
-    if (FLAGS_end_of_text_id >= 0) loaded_->tokenizer.end_of_text = FLAGS_end_of_text_id;
+    if (end_of_text_id_ >= 0) loaded_->tokenizer.end_of_text = end_of_text_id_;
     return absl::OkStatus();
   }
 
@@ -108,6 +109,8 @@ class TextTokenizer {
   bool given_ = false;
   bool bytes_ = true;  // without files, text is bytes: there is no model that was made otherwise
   bool documents_ = false;
+  int token_bytes_ = 0;
+  int64_t end_of_text_id_ = -1;  // that the user names
 };
 
 absl::StatusOr<TokenMixture> OpenMixture(const std::string& flag, const DataList& list,
@@ -136,16 +139,16 @@ absl::StatusOr<DataList> ListOfFlag(const std::string& flag, const std::string& 
   return ParseDataList(flag, text);
 }
 
-absl::StatusOr<MixtureSplit> OpenSplit(const DataList& list, const ModelFacts& model,
-                                       TextTokenizer* tokenizer) {
+absl::StatusOr<MixtureSplit> OpenSplit(const proto::Run& run, const DataList& list,
+                                       const ModelFacts& model, TextTokenizer* tokenizer) {
   ASSIGN_OR_RETURN(const TokenMixture data, OpenMixture("data", list, model, tokenizer));
-  if (FLAGS_eval_data.empty()) return data.Split(FLAGS_eval_fraction, model.sequence);
-  ASSIGN_OR_RETURN(const DataList eval_list, ListOfFlag("eval_data", FLAGS_eval_data));
+  if (run.eval_data().empty()) return data.Split(run.eval_fraction(), model.sequence);
+  ASSIGN_OR_RETURN(const DataList eval_list, ListOfFlag("eval_data", run.eval_data()));
   ASSIGN_OR_RETURN(const TokenMixture eval, OpenMixture("eval_data", eval_list, model, tokenizer));
   const TokenizerId trained = data.tokenizer(), evaluated = eval.tokenizer();
   if (trained.known() && evaluated.known() && !trained.SameAs(evaluated)) {
     return InputError(
-        "--eval_data=" + FLAGS_eval_data,
+        "--eval_data=" + run.eval_data(),
         "was made with tokenizer " + evaluated.Text() + ", but --data with " + trained.Text(),
         "make both with one tokenizer");
   }
@@ -179,12 +182,13 @@ absl::StatusOr<FoundTokenizer> FindBesideData(const DataList& list, const Tokeni
   return FoundTokenizer();
 }
 
-absl::StatusOr<FoundTokenizer> FindTokenizer(const DataList& list, const TokenizerId& id,
-                                             bool documents, TextTokenizer& tokenizer) {
+absl::StatusOr<FoundTokenizer> FindTokenizer(const proto::Run& run, const DataList& list,
+                                             const TokenizerId& id, bool documents,
+                                             TextTokenizer& tokenizer) {
   const FilesPointer& files = tokenizer.files();
   if (tokenizer.given() && id.known() && !id.SameAs(files->id)) {
     return InputError(
-        "--tokenizer=" + FLAGS_tokenizer,
+        "--tokenizer=" + run.tokenizer(),
         "is tokenizer " + files->id.Text() + ", but --data was made with " + id.Text(),
         "leave it out, or make the data again with it");
   }
@@ -201,26 +205,26 @@ absl::StatusOr<FoundTokenizer> FindTokenizer(const DataList& list, const Tokeniz
 }
 
 // The token that ends a document.
-absl::StatusOr<int32_t> FindEndOfText(const Arguments& args, const FoundTokenizer& found,
+absl::StatusOr<int32_t> FindEndOfText(const proto::Run& run, const FoundTokenizer& found,
                                       int64_t vocab) {
-  const bool given = args.Given("end_of_text_id");
+  const bool given = run.has_end_of_text_id();
   if (!given && !found.end_of_text) {
     return InputError("--documents", "it is not known which token of --data ends a document",
                       "name it with --end_of_text_id=ID, or give the --tokenizer of the data");
   }
-  const int64_t id = given ? FLAGS_end_of_text_id : *found.end_of_text;
+  const int64_t id = given ? run.end_of_text_id() : *found.end_of_text;
   if (id >= 0 && id < vocab) return static_cast<int32_t>(id);
   return InputError(absl::StrCat(given ? "--end_of_text_id=" : "--documents: end of text ", id),
                     absl::StrCat("is no token of a vocabulary of ", vocab),
                     "name the token that ends a document with --end_of_text_id=ID");
 }
 
-std::string ValidationName() {
-  return FLAGS_eval_data.empty() ? "--data=" + FLAGS_data : "--eval_data=" + FLAGS_eval_data;
+std::string ValidationName(const proto::Run& run) {
+  return run.eval_data().empty() ? "--data=" + run.data() : "--eval_data=" + run.eval_data();
 }
 
-absl::Status CheckEndOfTextActs(const Arguments& args, bool documents) {
-  if (documents || !args.Given("end_of_text_id")) return absl::OkStatus();
+absl::Status CheckEndOfTextActs(const proto::Run& run, bool documents) {
+  if (documents || !run.has_end_of_text_id()) return absl::OkStatus();
   return InputError("--end_of_text_id", "acts on nothing: no documents are kept apart",
                     "add --documents (with --plan: compile with it), or leave it out");
 }
@@ -248,21 +252,22 @@ std::string Percent(double part) { return absl::StrFormat("%.1f %%", 100 * part)
 
 }  // namespace
 
-absl::StatusOr<TrainingData> OpenTrainingData(const Arguments& args, const ModelFacts& model,
+absl::StatusOr<TrainingData> OpenTrainingData(const proto::Run& run, const ModelFacts& model,
                                               const DataOptions& options) {
-  RETURN_IF_ERROR(CheckEndOfTextActs(args, options.documents));
-  ASSIGN_OR_RETURN(const DataList list, ListOfFlag("data", FLAGS_data));
-  ASSIGN_OR_RETURN(TextTokenizer tokenizer, TextTokenizer::Make(args, options));
-  ASSIGN_OR_RETURN(MixtureSplit split, OpenSplit(list, model, &tokenizer));
+  RETURN_IF_ERROR(CheckEndOfTextActs(run, options.documents));
+  ASSIGN_OR_RETURN(const DataList list, ListOfFlag("data", run.data()));
+  ASSIGN_OR_RETURN(TextTokenizer tokenizer, TextTokenizer::Make(run, options));
+  ASSIGN_OR_RETURN(MixtureSplit split, OpenSplit(run, list, model, &tokenizer));
   const TokenizerId id = split.train.tokenizer();
-  ASSIGN_OR_RETURN(FoundTokenizer found, FindTokenizer(list, id, options.documents, tokenizer));
+  ASSIGN_OR_RETURN(FoundTokenizer found,
+                   FindTokenizer(run, list, id, options.documents, tokenizer));
   int32_t end_of_text = -1;
   if (options.documents) {
-    ASSIGN_OR_RETURN(end_of_text, FindEndOfText(args, found, model.vocab));
+    ASSIGN_OR_RETURN(end_of_text, FindEndOfText(run, found, model.vocab));
   }
   std::vector<std::string> warnings;
-  for (const auto& [name, data] : {std::pair("--data=" + FLAGS_data, &split.train),
-                                   std::pair(ValidationName(), &split.validation)}) {
+  for (const auto& [name, data] : {std::pair("--data=" + run.data(), &split.train),
+                                   std::pair(ValidationName(run), &split.validation)}) {
     if (!options.documents || data->size() == 0) continue;
     ASSIGN_OR_RETURN(std::string warning, CheckEndOfText(name, data->datasets(), end_of_text));
     if (!warning.empty()) warnings.push_back(std::move(warning));
@@ -270,7 +275,7 @@ absl::StatusOr<TrainingData> OpenTrainingData(const Arguments& args, const Model
   FilesPointer& files = found.files;
   // A tokenizer of bytes has none.
   const bool has_files = files != nullptr && !files->files.empty();
-  if (!has_files && id.known() && !id.SameAs(BytesTokenizerId()) && !FLAGS_checkpoint_dir.empty()) {
+  if (!has_files && id.known() && !id.SameAs(BytesTokenizerId()) && !run.checkpoint_dir().empty()) {
     std::fprintf(stderr,
                  "oneflow: checkpoints will not contain the tokenizer %s: there are no files of it "
                  "beside the data; --tokenizer names them\n",
@@ -284,11 +289,11 @@ absl::StatusOr<TrainingData> OpenTrainingData(const Arguments& args, const Model
                       std::move(warnings)};
 }
 
-absl::StatusOr<EvaluationData> OpenEvaluationData(const Arguments& args, const ModelFacts& model,
+absl::StatusOr<EvaluationData> OpenEvaluationData(const proto::Run& run, const ModelFacts& model,
                                                   const DataOptions& options) {
-  RETURN_IF_ERROR(CheckEndOfTextActs(args, options.documents));
-  ASSIGN_OR_RETURN(const DataList list, ListOfFlag("data", FLAGS_data));
-  ASSIGN_OR_RETURN(TextTokenizer tokenizer, TextTokenizer::Make(args, options));
+  RETURN_IF_ERROR(CheckEndOfTextActs(run, options.documents));
+  ASSIGN_OR_RETURN(const DataList list, ListOfFlag("data", run.data()));
+  ASSIGN_OR_RETURN(TextTokenizer tokenizer, TextTokenizer::Make(run, options));
   if (!list.weights.empty()) {
     PrintNotice("warning: the weights of --data act on nothing: each file is evaluated alone");
   }
@@ -306,17 +311,17 @@ absl::StatusOr<EvaluationData> OpenEvaluationData(const Arguments& args, const M
     if (!opened.tokenizer.known()) opened.tokenizer = file.tokenizer();
   }
   ASSIGN_OR_RETURN(const FoundTokenizer found,
-                   FindTokenizer(list, opened.tokenizer, options.documents, tokenizer));
+                   FindTokenizer(run, list, opened.tokenizer, options.documents, tokenizer));
   if (!opened.tokenizer.known() && found.files != nullptr) opened.tokenizer = found.files->id;
   if (!options.documents) return opened;
-  ASSIGN_OR_RETURN(opened.end_of_text, FindEndOfText(args, found, model.vocab));
+  ASSIGN_OR_RETURN(opened.end_of_text, FindEndOfText(run, found, model.vocab));
   ASSIGN_OR_RETURN(const std::string warning,
-                   CheckEndOfText("--data=" + FLAGS_data, opened.files, opened.end_of_text));
+                   CheckEndOfText("--data=" + run.data(), opened.files, opened.end_of_text));
   if (!warning.empty()) PrintNotice(warning);
   return opened;
 }
 
-TrainerData DataOfTrainer(const TrainingData& data, const TokenSource* train,
+TrainerData DataOfTrainer(const proto::Run& run, const TrainingData& data, const TokenSource* train,
                           const TokenSource* validation) {
   return {.train = train,
           .validation = validation,
@@ -325,8 +330,8 @@ TrainerData DataOfTrainer(const TrainingData& data, const TokenSource* train,
           .tokenizer_files = data.tokenizer_files,
           .mixture = data.train.parts(),
           .end_of_text = data.end_of_text,
-          .train_name = "--data=" + FLAGS_data,
-          .validation_name = ValidationName()};
+          .train_name = "--data=" + run.data(),
+          .validation_name = ValidationName(run)};
 }
 
 std::string MixtureText(const TokenMixture& data) {

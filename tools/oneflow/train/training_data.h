@@ -1,5 +1,4 @@
-// Opens the data of `oneflow train`, according to the flags: token files as they are, and text,
-// which it encodes.
+// Opens the data of a run: token files as they are, and text, which it encodes.
 #pragma once
 
 #include <memory>
@@ -7,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tools/oneflow/cli/verb.h"
+#include "proto/recipe.pb.h"
 #include "training/data/token_mixture.h"
 #include "training/tokenizer/tokenizer_files.h"
 #include "training/trainer/plan_facts.h"
@@ -35,7 +34,7 @@ struct TrainingData {
 // --tokenizer, or else by the tokenizer that the checkpoint contains, or else its bytes are the
 // tokens. Errors: those of TokenMixture and TokenDataset; a tokenizer other than that of the
 // tokens.
-absl::StatusOr<TrainingData> OpenTrainingData(const Arguments& args, const ModelFacts& model,
+absl::StatusOr<TrainingData> OpenTrainingData(const proto::Run& run, const ModelFacts& model,
                                               const DataOptions& options);
 
 // --data of `oneflow eval`: each file alone, of two tokens or more, whatever its weight.
@@ -46,11 +45,11 @@ struct EvaluationData {
   int32_t end_of_text = -1;        // as of TrainingData
 };
 // Prints the warnings. Errors are those of OpenTrainingData.
-absl::StatusOr<EvaluationData> OpenEvaluationData(const Arguments& args, const ModelFacts& model,
+absl::StatusOr<EvaluationData> OpenEvaluationData(const proto::Run& run, const ModelFacts& model,
                                                   const DataOptions& options);
 
 // The training data for the trainer. The sources outlive it; `validation` may be null.
-TrainerData DataOfTrainer(const TrainingData& data, const TokenSource* train,
+TrainerData DataOfTrainer(const proto::Run& run, const TrainingData& data, const TokenSource* train,
                           const TokenSource* validation);
 
 // "data: a.bin 70.0 %, b.bin 30.0 %": the weights. Requires data.parts() that are not empty.

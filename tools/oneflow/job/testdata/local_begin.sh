@@ -10,12 +10,13 @@ train=(
   /opt/oneflow/bin/oneflow
   train
   --plan=/scratch/runs/gpt/job.plan
-  '--data=it'\''s text.txt'
   --steps=2000
-  --checkpoint_every=100
-  --job_dir=/scratch/runs/gpt
+  --resume=auto
+  '--data=it'\''s text.txt'
   --metrics=/scratch/runs/gpt/metrics.jsonl
   --checkpoint_dir=/scratch/runs/gpt/checkpoints
-  --resume=auto
+  --checkpoint_every=100
   --processes=2
+  --interface=ib0
+  --job_dir=/scratch/runs/gpt
 )

@@ -1,8 +1,7 @@
-#include "tools/oneflow/cli/load.h"
-
-#include <string>
+#include "training/trainer/runtime_options.h"
 
 #include <catch2/catch.hpp>
+#include <string>
 
 #include "oneflow_core/base/strings.h"
 

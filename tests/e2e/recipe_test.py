@@ -1,0 +1,70 @@
+"""--recipe=FILE: a file says what flags say; flags beside it count; what is wrong in it is named by its line."""
+import unittest
+
+from tests.e2e.cli import FolderCase, run
+
+RECIPE = """recipe {
+  mesh { axis { name: "pipe" size: 2 } axis { name: "data" size: 2 } }
+  batch: 16
+  micro_batches: 4
+  shard { states: "data" }
+  recompute { term { policy: "full" counts: 1 } term { policy: "attention" } }
+  prefetch: 2
+}
+run {
+  steps: 2
+  optimizer { learning_rate: 1e-3 clip: 0 }
+}
+cluster: "h100"
+"""
+FLAGS = ["--mesh=pipe=2,data=2", "--batch=16", "--micro_batches=4", "--shard=states", "--recompute=full:1,attention", "--prefetch=2",
+         "--learning_rate=1e-3", "--clip=0", "--cluster=h100"]
+
+
+class RecipeTest(FolderCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        run("model", "gpt", "--layers=4", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
+        cls.write("r.textproto", RECIPE)
+
+    def compile(self, *flags, out="x.plan", code=0):
+        return run("compile", "--graph=gpt.textproto", *flags, f"--out={out}", cwd=self.dir, code=code)
+
+    def test_a_file_says_what_flags_say(self):
+        self.assertEqual(self.compile("--recipe=r.textproto", out="file.plan")[1], "")
+        self.compile(*FLAGS, out="flags.plan")
+        self.assertEqual(self.read("file.plan"), self.read("flags.plan"))
+        for verb in ("simulate", "explain"):
+            self.assertEqual(run(verb, "--graph=gpt.textproto", "--recipe=r.textproto", cwd=self.dir)[0],
+                             run(verb, "--graph=gpt.textproto", *FLAGS, cwd=self.dir)[0].replace("\n2 steps", "\n2 steps"))
+
+    def test_flags_beside_it_count(self):
+        errors = self.compile("--recipe=r.textproto", "--micro_batches=2", "--prefetch=auto", "--batch=16", "--cluster=a100", out="a.plan")[1]
+        self.assertEqual(errors, "oneflow: --recipe=r.textproto, but --prefetch=auto in place of 2, --micro_batches=2 in place of 4, "
+                                 "--cluster=a100 in place of h100\n")
+        others = ["--micro_batches=2", "--prefetch=auto", "--cluster=a100"]
+        names = [flag.split("=")[0] for flag in others]
+        self.compile(*[flag for flag in FLAGS if flag.split("=")[0] not in names], *others, out="b.plan")
+        self.assertEqual(self.read("a.plan"), self.read("b.plan"))
+
+    def test_what_is_wrong_in_it(self):
+        for was, now, words in [
+                ("prefetch: 2", "prefetch: 9", "r2.textproto:7: prefetch=9: is out of range; use auto, or 0 to 8"),
+                ("prefetch: 2", "prefetsch: 2", 'r2.textproto:7:12: Message type "oneflow.proto.Recipe" has no field named "prefetsch"'),
+                ('"full"', '"ful"', 'r2.textproto:6: recompute=ful:1,attention: "ful:1" is not known; did you mean full?'),
+                ("batch: 16", 'batch: 16 residual: F64', "r2.textproto:3: residual=f64: is not known; use f32 or bf16"),
+                ("size: 2 }", "size: 0 }", 'r2.textproto:2: mesh=pipe=0,data=2: axis "pipe" has size 0'),
+                ("steps: 2", "steps: 0", "r2.textproto:10: steps=0: "),
+                ('"h100"', '"h101"', "--cluster=h101")]:
+            with self.subTest(now):
+                self.write("r2.textproto", RECIPE.replace(was, now, 1))
+                self.assertIn(words, self.compile("--recipe=r2.textproto", code=2)[1])
+        self.assertIn("absent.textproto: cannot be read", self.compile("--recipe=absent.textproto", code=2)[1])
+        self.compile("--recipe=r.textproto", out="r.plan")
+        self.assertIn("--mesh: cannot be given together with --plan",
+                      run("simulate", "--plan=r.plan", "--recipe=r.textproto", cwd=self.dir, code=2)[1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,31 @@
+// From flags, and the file of --recipe, to the messages that they say (proto/recipe.proto).
+#pragma once
+
+#include <google/protobuf/message.h>
+
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "oneflow_core/recipe/row.h"
+#include "proto/recipe.pb.h"
+#include "tools/oneflow/cli/verb.h"
+
+namespace oneflow {
+
+// Sets the fields whose flags are given.
+absl::Status SetGiven(std::span<const Row> rows, const Arguments& args,
+                      google::protobuf::Message* message);
+
+// Reads the file of --recipe, if it is given: what it says is given from then on, as if its fields
+// were flags; fields that the verb has no flag for are passed over. A flag that says otherwise
+// counts, and a line on stderr names it. Errors begin "file:line:".
+absl::Status TakeRecipe(const Verb& verb, Arguments* args);
+
+// The recipe as said: fields that are not said are absent. A step has the sequences and
+// micro-batches of all --sync_every steps that share an update.
+absl::StatusOr<proto::Recipe> RecipeFromFlags(const Arguments& args);
+
+// The run as said, its optimizer among it.
+absl::StatusOr<proto::Run> RunFromFlags(const Arguments& args);
+
+}  // namespace oneflow
