@@ -41,11 +41,6 @@ OTHER_MEANINGS = {
     "gelu": {"oneflow_core/op/op_util.cc"},
 }
 
-# Primitives of boxing, and the kernels of a send and a receive, have their rows in the first of these files. The others implement them.
-PRIMITIVE_SOURCES = ["oneflow_core/tensor/primitive.cc", "actor_runtime/kernel/copy_slices.cc",
-                     "actor_runtime/cuda/kernel/copy_slices.cu", "actor_runtime/cuda/emulated/meeting.cc"]
-PRIMITIVE_FILES = 4
-
 # Where a model's number belongs, and how many other files may name it: those that read and write a config.json, tell a graph's model,
 # and print what `oneflow model` made.
 NUMBER_FOLDERS = ("oneflow_core/model/", "oneflow_core/recipe/")
@@ -58,6 +53,10 @@ MORE_NUMBER_FILES = {
     "hidden": (4, "an exported Llama whose heads do not divide its width is a Mistral of transformers"),
     "heads": (4, "an exported Llama whose heads do not divide its width is a Mistral of transformers"),
 }
+# Primitives of boxing, and the kernels of a send and a receive, have their rows in the first of these files. The others implement them.
+PRIMITIVE_SOURCES = ["oneflow_core/tensor/primitive.cc", "actor_runtime/kernel/copy_slices.cc",
+                     "actor_runtime/cuda/kernel/copy_slices.cu", "actor_runtime/cuda/emulated/meeting.cc"]
+PRIMITIVE_FILES = 4
 
 # What a room may include, besides itself.
 ROOMS = {
@@ -105,10 +104,10 @@ GPU_RULES = [
 FLAG_READ = re.compile(r"\bFLAGS_\w+|#\s*include\s*[<\"]gflags/")
 PRINT = re.compile(r"\b(f?printf|f?puts|std::cout|std::cerr)\b")
 MARKER = re.compile(r"\b(TODO|FIXME)\b")
-KIND = re.compile(r'\.kind = "(\w+)"')
-PRIMITIVE = re.compile(r'(?:^    \{|kernel == )"(\w+)"', re.MULTILINE)
 NUMBER = re.compile(r'\.name = "(\w+)"')
 HOLDS_MODEL = re.compile(r"\bproto::Model\b|\bHuggingFaceConfig\b")
+KIND = re.compile(r'\.kind = "(\w+)"')
+PRIMITIVE = re.compile(r'(?:^    \{|kernel == )"(\w+)"', re.MULTILINE)
 COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*')
 COMMENT_OR_STRING = re.compile(r'//.*|"(?:\\.|[^"\\])*"')
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")

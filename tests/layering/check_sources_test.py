@@ -147,6 +147,16 @@ class CheckSourcesTest(unittest.TestCase):
         common = {"oneflow_core/op/input.cc": '.kind = "input"\n', **{f"tools/a{i}.cc": '"input"\n' for i in range(9)}}
         self.assertEqual([], find_problems(common))
 
+    def test_numbers_of_models(self):
+        row = {"oneflow_core/recipe/model_rows.cc": '{.name = "window", .value = "N"},\n'}
+        reads = "void F(const proto::Model& m) { G(m.window()); }\n"
+        family = {"oneflow_core/model/llama.cc": reads, "tools/a_test.cc": reads, "tools/b.cc": "Page(page.window());\n"}
+        naming = {f"tools/a{i}.cc": reads for i in range(check_sources.NUMBER_FILES)}
+        self.assertEqual([], find_problems({**row, **family, **naming}))
+        more = {"training/c.cc": "void F(HuggingFaceConfig& c) { c.model.set_window(4); }\n"}
+        self.assert_one(find_problems({**row, **family, **naming, **more}), "the model's window is named in 4 files, more than 3",
+                        "training/c.cc")
+
     def test_primitives(self):
         row, *kernels = check_sources.PRIMITIVE_SOURCES
         files = {row: '    {"gather", "x -> x (S -> B)"},\nreturn kernel == "send";\n',
@@ -158,16 +168,6 @@ class CheckSourcesTest(unittest.TestCase):
         for name in ("gather", "send"):
             found = find_problems({**files, "tools/b.cc": f'if (kind == "{name}") return;\n'})
             self.assert_one(found, f'"{name}" is named in 5 files beside its row, more than 4', "tools/b.cc")
-
-    def test_numbers_of_models(self):
-        row = {"oneflow_core/recipe/model_rows.cc": '{.name = "window", .value = "N"},\n'}
-        reads = "void F(const proto::Model& m) { G(m.window()); }\n"
-        family = {"oneflow_core/model/llama.cc": reads, "tools/a_test.cc": reads, "tools/b.cc": "Page(page.window());\n"}
-        naming = {f"tools/a{i}.cc": reads for i in range(check_sources.NUMBER_FILES)}
-        self.assertEqual([], find_problems({**row, **family, **naming}))
-        more = {"training/c.cc": "void F(HuggingFaceConfig& c) { c.model.set_window(4); }\n"}
-        self.assert_one(find_problems({**row, **family, **naming, **more}), "the model's window is named in 4 files, more than 3",
-                        "training/c.cc")
 
     def test_sleeping_tests(self):
         text = "std::this_thread::sleep_for(1s);\n"
