@@ -17,9 +17,9 @@ namespace oneflow {
 namespace {
 
 proto::Plan CompileSplit(const std::string& mesh, const std::string& schedule) {
-  CompileOptions options = OptionsFor(mesh, 32, 4, schedule);
-  options.overlap = true;
-  options.shard = ShardWeights();
+  PlanRequest options = OptionsFor(mesh, 32, 4, schedule);
+  options.recipe.set_overlap(true);
+  *options.recipe.mutable_shard() = ShardWeights();
   return Compile(BuildModel(MakeModel(
                      "family: 'gpt' layers: 8 heads: 2 hidden: 16 sequence: 64 vocab: 32")),
                  "gpt", options)

@@ -12,17 +12,17 @@ namespace oneflow {
 namespace {
 
 TEST_CASE("known layouts: other schedules and recompute search no layouts again") {
-  CompileOptions options = OptionsFor("pipe=2,data=2,tensor=2", 8);
+  PlanRequest options = OptionsFor("pipe=2,data=2,tensor=2", 8);
   options.known_layouts = std::make_shared<KnownLayouts>();
   REQUIRE(Compile(BuildModel(SmallGpt()), "gpt", options).ok());
   const int64_t searches = options.known_layouts->misses();
   CHECK(searches > 0);
-  std::vector<CompileOptions> others(4, options);
-  others[0].train.set_schedule("gpipe");
-  others[1].train.set_recompute("full");
-  others[2].train.set_recompute("attention");
+  std::vector<PlanRequest> others(4, options);
+  others[0].recipe.set_schedule("gpipe");
+  others[1].recipe.mutable_recompute()->CopyFrom(*ParseRecompute("full"));
+  others[2].recipe.mutable_recompute()->CopyFrom(*ParseRecompute("attention"));
   others[3].shard.states = {"data"};  // another graph
-  for (CompileOptions& other : others) {
+  for (PlanRequest& other : others) {
     const int64_t hits = options.known_layouts->hits();
     const auto with = Compile(BuildModel(SmallGpt()), "gpt", other).value();
     if (other.shard.states.empty()) CHECK(options.known_layouts->hits() > hits);

@@ -26,20 +26,20 @@ namespace {
 
 constexpr int kTrain = 1;  // index of the program in the plan
 
-CompileOptions OptionsFor(const std::string& mesh, const std::string& offload, int ahead,
+PlanRequest OptionsFor(const std::string& mesh, const std::string& offload, int ahead,
                           const std::string& schedule) {
-  CompileOptions options;
-  options.mesh = *ParseMesh(mesh);
-  options.train.set_batch(16);
-  options.train.set_micro_batches(8);
-  options.train.set_schedule(schedule);
-  options.overlap = true;
-  options.prefetch = ahead;
+  PlanRequest options;
+  *options.recipe.mutable_mesh() = ToProto(*ParseMesh(mesh));
+  options.recipe.set_batch(16);
+  options.recipe.set_micro_batches(8);
+  options.recipe.set_schedule(schedule);
+  options.recipe.set_overlap(true);
+  options.recipe.set_prefetch(ahead);
   options.offload = *ParseOffload("--offload=", offload);
   return options;
 }
 
-proto::Plan Compiled(int layers, const CompileOptions& options) {
+proto::Plan Compiled(int layers, const PlanRequest& options) {
   const proto::Model model = MakeModel(absl::StrCat("family: 'gpt' layers: ", layers,
                                                     " heads: 2 hidden: 16 sequence: 16 vocab: 16"));
   absl::StatusOr<proto::Plan> plan = Compile(BuildModel(model), "gpt", options);
@@ -275,18 +275,18 @@ TEST_CASE("drawn meshes, schedules and flags have a live plan") {
     return std::string(of.begin()[random() % of.size()]);
   };
   for (int i = 0; i < draws; ++i) {
-    CompileOptions options;
+    PlanRequest options;
     options.mesh = *ParseMesh(draw({"data=2", "pipe=2", "tensor=2", "context=2", "pipe=2,data=2",
                                     "data=2,tensor=2", "pipe=2,tensor=2", "data=4"}));
-    options.train.set_batch(8);
-    options.train.set_micro_batches(1 << random() % 3);
-    options.train.set_schedule(draw({"1f1b", "gpipe", "zero_bubble", "interleaved"}));
-    if (options.train.schedule() == "interleaved") options.train.set_chunks(2);
-    options.train.set_recompute(draw({"none", "full", "selective"}));
-    if (random() % 2 == 0) options.train.set_precision(proto::BF16);
-    options.overlap = random() % 2 == 0;
-    if (random() % 2 == 0) options.prefetch = 1;
-    options.shard = *ParseSharding("--shard=", draw({"none", "states", "gradients", "weights"}));
+    options.recipe.set_batch(8);
+    options.recipe.set_micro_batches(1 << random() % 3);
+    options.recipe.set_schedule(draw({"1f1b", "gpipe", "zero_bubble", "interleaved"}));
+    if (options.recipe.schedule() == "interleaved") options.recipe.set_chunks(2);
+    options.recipe.set_recompute(draw({"none", "full", "selective"}));
+    if (random() % 2 == 0) options.recipe.set_precision(proto::BF16);
+    options.recipe.set_overlap(random() % 2 == 0);
+    if (random() % 2 == 0) options.recipe.set_prefetch(1);
+    *options.recipe.mutable_shard() = *ParseSharding("--shard=", draw({"none", "states", "gradients", "weights"}));
     options.offload = *ParseOffload(
         "--offload=",
         draw({"none", "activations:all", "states", "weights", "activations:all,states,weights"}));
@@ -295,8 +295,8 @@ TEST_CASE("drawn meshes, schedules and flags have a live plan") {
     const int64_t data = options.mesh.FindAxis("data") < 0
                              ? 1
                              : options.mesh.axes[options.mesh.FindAxis("data")].size;
-    if (options.train.batch() / options.train.micro_batches() < data) continue;
-    CAPTURE(i, ToString(options.mesh), options.train.ShortDebugString(), *options.overlap,
+    if (options.recipe.batch() / options.recipe.micro_batches() < data) continue;
+    CAPTURE(i, ToString(options.mesh), options.recipe.ShortDebugString(), *options.overlap,
             ToString(options.shard), ToString(options.offload), options.offload.update_on_host);
     Compiled(4, options);
   }
@@ -304,9 +304,9 @@ TEST_CASE("drawn meshes, schedules and flags have a live plan") {
 
 TEST_CASE("the proofs refuse what brute force shows to be wrong") {
   for (const char* schedule : {"1f1b", "gpipe"}) {
-    CompileOptions options = OptionsFor("", "activations:all,states,weights", 1, schedule);
-    options.train.set_batch(4);
-    options.train.set_micro_batches(4);
+    PlanRequest options = OptionsFor("", "activations:all,states,weights", 1, schedule);
+    options.recipe.set_batch(4);
+    options.recipe.set_micro_batches(4);
     const proto::Plan plan = Compiled(4, options);
     const auto check = [](const proto::Plan& edited) {
       const auto net = MakePlanNet(edited, edited.program(kTrain));

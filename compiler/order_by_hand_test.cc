@@ -125,18 +125,18 @@ absl::StatusOr<proto::Plan> CompileOrder(const PipeShape& shape, const Schedule&
   proto::Model config = MakeModel("family: 'gpt'");
   config.set_layers(9), config.set_heads(1), config.set_hidden(4), config.set_sequence(4),
       config.set_vocab(8);
-  CompileOptions options;
+  PlanRequest options;
   const bool sharded = shape.ahead >= 0;
-  options.mesh = *ParseMesh(absl::StrCat("pipe=", shape.stages, sharded ? ",data=2" : ""));
-  options.train.set_batch(shape.micro_batches * (sharded ? 2 : 1));
-  options.train.set_micro_batches(shape.micro_batches);
+  *options.recipe.mutable_mesh() = ToProto(*ParseMesh(absl::StrCat("pipe=", shape.stages, sharded ? ",data=2" : "")));
+  options.recipe.set_batch(shape.micro_batches * (sharded ? 2 : 1));
+  options.recipe.set_micro_batches(shape.micro_batches);
   options.order = schedule;
-  options.overlap = shape.overlap || sharded;
+  options.recipe.set_overlap(shape.overlap || sharded);
   if (sharded) {
-    options.shard = ShardWeights();
-    options.prefetch = shape.ahead;
+    *options.recipe.mutable_shard() = ShardWeights();
+    options.recipe.set_prefetch(shape.ahead);
   }
-  if (shape.cuda) options.device_kind = proto::CUDA;
+  if (shape.cuda) options.recipe.set_device(proto::CUDA);
   return Compile(BuildModel(config), "gpt", options);
 }
 

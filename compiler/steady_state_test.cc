@@ -21,12 +21,12 @@ namespace {
 // gets.
 proto::Plan TrainPlan(const std::string& mesh, int micro_batches, const std::string& schedule,
                       int ahead = 0, const proto::Plan* like = nullptr) {
-  CompileOptions options = OptionsFor(mesh, 4 * micro_batches, micro_batches, schedule);
+  PlanRequest options = OptionsFor(mesh, 4 * micro_batches, micro_batches, schedule);
   if (ahead > 0) {
-    options.overlap = true;
-    options.shard = ShardWeights();
-    options.prefetch = ahead;
-    options.state_layouts = true;
+    options.recipe.set_overlap(true);
+    *options.recipe.mutable_shard() = ShardWeights();
+    options.recipe.set_prefetch(ahead);
+    options.recipe.set_state_layouts(true);
   }
   return Compile(like != nullptr ? like->graph() : BuildModel(TinyGpt(4)), "gpt", options).value();
 }
