@@ -21,10 +21,11 @@ namespace oneflow {
 namespace {
 
 std::vector<Verb> Verbs() {
-  return {ModelVerb(),   CompileVerb(),  SearchVerb(),   ExplainVerb(), VerifyVerb(),
-          RunVerb(),     DataVerb(),     ImportVerb(),   ExportVerb(),  TrainVerb(),
-          EvalVerb(),    GenerateVerb(), SimulateVerb(), DiffVerb(),    CalibrateVerb(),
-          DevicesVerb(), SubmitVerb(),   StatusVerb(),   LogsVerb(),    CancelVerb()};
+  return {ModelVerb(),     CompileVerb(), SearchVerb(),   ExplainVerb(),  RecipeVerb(),
+          VerifyVerb(),    RunVerb(),     DataVerb(),     ImportVerb(),   ExportVerb(),
+          TrainVerb(),     EvalVerb(),    GenerateVerb(), SimulateVerb(), DiffVerb(),
+          CalibrateVerb(), DevicesVerb(), SubmitVerb(),   StatusVerb(),   LogsVerb(),
+          CancelVerb()};
 }
 
 std::string Usage(int columns) {
