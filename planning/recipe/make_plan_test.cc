@@ -78,12 +78,12 @@ TEST_CASE("zero bubble holds as many micro-batches as the memory has room for") 
   request.cluster.mutable_device()->set_memory_bytes(needs[0] - 1);
   CHECK_THAT(Refusal(graph, request), Contains("1 byte"));
   request.cluster.mutable_device()->set_memory_bytes(0);
-  CHECK_THAT(Refusal(graph, request), StartsWith("fill_memory: the memory of a device"));
+  CHECK_THAT(Refusal(graph, request), StartsWith("--fill_memory: the memory of a device"));
   request.cluster.mutable_device()->set_memory_bytes(needs[3]);
   request.recipe.set_global_norm(true);
-  CHECK_THAT(Refusal(graph, request), StartsWith("fill_memory: steps that wait"));
+  CHECK_THAT(Refusal(graph, request), StartsWith("--fill_memory: steps that wait"));
   request.recipe.set_schedule("1f1b");
-  CHECK_THAT(Refusal(graph, request), StartsWith("fill_memory: schedule 1f1b"));
+  CHECK_THAT(Refusal(graph, request), StartsWith("--fill_memory: schedule 1f1b"));
 }
 
 TEST_CASE("where the cluster is known zero bubble fills memory as its stages' times ask for") {
@@ -114,7 +114,7 @@ TEST_CASE("where the cluster is known zero bubble fills memory as its stages' ti
   }
   request.recipe.set_batch(1), request.recipe.set_micro_batches(1);
   CHECK_THAT(Refusal(graph, request),
-             StartsWith("fill_memory: no step of these stages is shorter"));
+             StartsWith("--fill_memory: no step of these stages is shorter"));
 }
 
 TEST_CASE("axes are ordered for the topology: those that exchange most are inside a node") {
