@@ -222,7 +222,7 @@ class BadInputTest(BadInputCase):
                 self.write("endless.textproto", fields)
                 self.refuse(["endless.textproto: "] + words, "simulate", "--plan=gpt.plan", "--cluster=endless.textproto")
                 self.compile(["endless.textproto: "] + words, "--mesh=tensor=2", "--cluster=endless.textproto", "--batch=4")
-        self.refuse(["--steps=1000000000000", "use at most"], "simulate", "--plan=gpt.plan", "--steps=1000000000000")
+        self.refuse(["--steps=1000000000000", "is out of range"], "simulate", "--plan=gpt.plan", "--steps=1000000000000")
         for fields, words in [(b"level { latency: nan }", ["level[0].latency is nan"]),
                               (b"level { } level { bandwidth: -1 }", ["level[1].bandwidth is -1"]),
                               (b"level { } level { size: 8 }", ["level[0].size is missing"]),
