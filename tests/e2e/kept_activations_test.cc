@@ -219,7 +219,7 @@ TEST_CASE("a plan that does not train, or has no such stage, is refused") {
   CHECK(MemoryOfStage(plan, 1).status().message() == "stage 1: is not of the plan; it has 1");
   plan.clear_program();
   CHECK(MemoryOfStage(plan, 0).status().message() ==
-        "plan of paper: has no program \"train\"; compile a graph that has a loss");
+        "plan of gpt: has no program \"train\"; compile a graph that has a loss");
 }
 
 }  // namespace
