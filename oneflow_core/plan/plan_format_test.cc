@@ -83,9 +83,9 @@ TEST_CASE("a text of another version is refused by its number, whatever fields i
   const std::string actor = "program { name: 'train' actor { name: 'a' workspace_bytes: 64 } }\n";
   CHECK(refusal("version: 1 memory { workspace_bytes: 64 }\n" + actor) ==
         path.string() +
-            ": is a plan of version 1, this build reads 4; compile it again with this build");
+            ": is a plan of version 1, this build reads 5; compile it again with this build");
   CHECK_THAT(refusal(actor + "version: 2"), Catch::Contains("is a plan of version 2"));
-  CHECK_THAT(refusal(actor + "version: 4"),
+  CHECK_THAT(refusal(actor + "version: 5"),
              Catch::Contains(":1:58: ") && Catch::Contains("workspace_bytes"));
 }
 
