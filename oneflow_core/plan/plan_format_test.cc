@@ -209,7 +209,7 @@ TEST_CASE("JSON says what a step computes, however often its actors fire") {
 
 TEST_CASE("plans print one line an actor and a register") {
   CHECK(PlanText(SomePlan()) ==
-        "plan of , version 4, fingerprint \n"
+        "plan of , version 5, fingerprint \n"
         "mesh data=2: 2 devices, 1 stage; batch 0 in 0 micro-batches, schedule \n"
         "memory of a device of stage 0: 128 bytes = weights and optimizer 0 bytes + registers and "
         "workspaces 128 bytes; lower\n"
