@@ -18,7 +18,7 @@ namespace oneflow {
 
 inline constexpr int64_t kMostFileBytes = int64_t{16} << 20;
 inline constexpr int64_t kMostVocabularyBytes = int64_t{256} << 20;
-inline constexpr int64_t kMostBytes = int64_t{512} << 20;  // of all files
+inline constexpr int64_t kMostBytes = int64_t{512} << 20;  // all files together
 
 // True for the names of a tokenizer's files, but those that say how it is used.
 bool IsVocabulary(std::string_view name);

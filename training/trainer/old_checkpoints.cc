@@ -59,7 +59,7 @@ absl::StatusOr<std::string> SetLaterAside(const std::string& dir, int64_t step) 
 
 absl::Status KeepNewest(const std::string& dir, int64_t keep) {
   std::error_code error;
-  absl::Status status;  // of the first failure: the others are tried all the same
+  absl::Status status;  // the first failure: the others are tried all the same
   const auto check = [&](const fs::path& path) {
     if (error) status.Update(WriteError(path.string(), "cannot be removed", error.value()));
     return !error;

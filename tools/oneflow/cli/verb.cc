@@ -50,7 +50,7 @@ std::string NearestFlag(const Verb& verb, std::string_view name) {
   return meant.empty() || FindFlag(verb.id, best) != nullptr ? best : std::string(meant);
 }
 
-// What to write instead of a flag that search chooses, or does not take; "" of others.
+// Advice for a flag that search chooses, or does not take; "" for others.
 std::string AdviceOnSearched(std::string_view flag) {
   if (flag == "sync_every") {
     return "write in --batch the sequences of all steps that share an update";

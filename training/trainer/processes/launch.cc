@@ -66,7 +66,7 @@ std::vector<std::string> ChildArguments(const std::vector<std::string>& own, int
         absl::StartsWith(argument, "--") ? std::string_view(argument).substr(2) : "";
     const std::string_view word = name.substr(0, name.find('='));
     std::string flag(word);
-    std::replace(flag.begin(), flag.end(), '-', '_');  // as verb.cc reads it
+    std::replace(flag.begin(), flag.end(), '-', '_');  // verb.cc reads it so, too
     if (flag == "processes" || flag == "coordinator" || flag == "process_index") {
       skip = word == name;  // its value comes as the next argument
       continue;
