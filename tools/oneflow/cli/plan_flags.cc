@@ -170,6 +170,7 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
     return WithChangesThatFit(planned.status(), given.source, given.request, PrintNotice);
   }
   RETURN_IF_ERROR(planned.status());
+  for (const std::string& note : planned->notes) PrintNotice(note);
   WarnOfIdleOffload(given.source, given.request, planned->plan);
   return std::move(planned->plan);
 }
