@@ -28,10 +28,10 @@ struct BesideWeights {
   std::vector<std::string> left;  // names of what is neither carried nor imported
 };
 
-// Carried are files *.json, *.jinja, *.txt, *.md, *.model, README*, LICENSE* and NOTICE* of at most
+// Files *.json, *.jinja, *.txt, *.md, *.model, README*, LICENSE* and NOTICE* of at most
 // kMostFileBytes (those of the tokenizer's vocabulary: kMostVocabularyBytes) in the folder, and
-// those in additional_chat_templates, as long as all have at most kMostBytes. Not carried are
-// weights, their indices, adapters and code. Hidden files are not looked at. An input error if a
+// those in additional_chat_templates, are carried, as long as all have at most kMostBytes. Weights,
+// their indices, adapters and code are not. Hidden files are not looked at. An input error if a
 // file that programs need cannot be read; others are left.
 absl::StatusOr<BesideWeights> ReadBesideWeights(const ModelFolder& folder);
 

@@ -139,7 +139,7 @@ class Loop {
     if (begun_ && MayWrite().ok()) EndAttempt(run_.checkpoint_dir(), options_.attempt);
   }
 
-  // That a checkpoint can be written is known before the first step, not after the last.
+  // Finds before the first step, not after the last, whether a checkpoint can be written.
   absl::Status BeginAttempt() {
     if (run_.checkpoint_dir().empty() || !group_.IsFirst()) return absl::OkStatus();
     RETURN_IF_ERROR(MayWrite());

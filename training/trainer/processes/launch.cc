@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<std::string>> OwnArguments() {
   return arguments;
 }
 
-// Only what is safe between fork and exec in a program with threads.
+// Calls only what is safe between fork and exec in a program with threads.
 [[noreturn]] void Become(char* const* arguments, char* const* environment, const cpu_set_t& cores) {
   sched_setaffinity(0, sizeof(cores), &cores);
   // Process 0 blocks and ignores signals for itself alone.
