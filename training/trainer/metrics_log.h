@@ -33,7 +33,7 @@ struct TrainedStep {
   int64_t step = 0;              // from 0 on
   int64_t last_step = 0;         // the run's, exclusive
   std::optional<double> loss;    // none: no label counts
-  std::optional<double> labels;  // that count, where the plan counts them
+  std::optional<double> labels;  // labels that count; none: the plan does not count them
   double learning_rate = 0, norm = 0;
   double tokens_per_second = 0, seconds = 0;
   double left_seconds = 0;  // the rest of the run, at the rate of the last steps, with pauses
@@ -55,7 +55,7 @@ enum Pause { kValidation, kCheckpoint, kPauses };
 struct PauseTimes {
   bool is_made = false;
   int64_t every = 0;
-  double steps = 0;    // that take as long as one, about, before the first one is measured
+  double steps = 0;    // so many take about as long as one pause, until one is measured
   double seconds = 0;  // the last one took; 0: there was none yet
 };
 
@@ -128,7 +128,7 @@ class MetricsLog {
  private:
   struct Entry {
     double loss = 0, norm = 0, labels = kNotCounted;
-    double host_seconds = 0;  // that a rank's worker has worked since the step before: the most
+    double host_seconds = 0;  // the most that a rank's worker has worked since the step before
     std::chrono::steady_clock::time_point time;
   };
   double HostSeconds(std::chrono::steady_clock::time_point now);

@@ -84,7 +84,7 @@ absl::Status KeepNewest(const std::string& dir, int64_t keep) {
     const fs::path& path = complete[i].second;
     fs::path temporary = path;
     temporary += ".tmp";
-    fs::remove_all(temporary, error);  // or the renaming fails, and says so
+    fs::remove_all(temporary, error);  // if this fails, the renaming fails, and says so
     fs::rename(path, temporary, error);
     if (check(path)) left.push_back(temporary);
   }

@@ -23,19 +23,19 @@ namespace oneflow {
 // The same in all processes, but for `runtime`.
 struct TrainerOptions {
   proto::Run run;       // as the user says it; completed by CompleteRun
-  int64_t attempt = 0;  // at the training; attempts of one folder have different numbers
+  int64_t attempt = 0;  // the training's; attempts of one folder have different numbers
   // Process 0 locks the folder of checkpoints, so that no other run writes there. False: a job sees
   // to that, and an older attempt of it may hold the lock on a host that was lost.
   bool locks_folder = true;
-  bool watches = true;     // for standstills (watchdog.h), on a thread of its own
-  RuntimeOptions runtime;  // but for what the run says and the group configures
+  bool watches = true;     // a thread watches for standstills (watchdog.h)
+  RuntimeOptions runtime;  // options that neither the run nor the group sets
 };
 
 struct TrainerData {
   const TokenSource* train = nullptr;
-  const TokenSource* validation = nullptr;                // null: nothing is validated
-  int64_t tokens = 0;                                     // the training data's
-  TokenizerId tokenizer;                                  // that made this data, where it is known
+  const TokenSource* validation = nullptr;  // null: nothing is validated
+  int64_t tokens = 0;                       // the training data's
+  TokenizerId tokenizer;                    // the one that made this data, if it is known
   std::shared_ptr<const TokenizerFiles> tokenizer_files;  // its files; null: not known
   MixtureParts mixture;                                   // the data's; empty: no mixture
   int32_t end_of_text = -1;  // the token that ends a document of the data; -1: not known

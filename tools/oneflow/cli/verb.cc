@@ -163,7 +163,7 @@ bool Arguments::Given(std::string_view flag) const { return !Repeated(flag).empt
 
 absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std::string>& argv) {
   Arguments args;
-  std::string switch_before;  // that stands alone, just before the word
+  std::string switch_before;  // a switch that stands alone, just before the word
   for (size_t i = 0; i < argv.size(); ++i) {
     std::string_view text = argv[i];
     if (!text.starts_with("--")) {

@@ -33,7 +33,7 @@ struct Verb {
   std::string_view summary;   // one line
   std::string_view examples;  // lines that work as written
   absl::Status (*run)(const Arguments& args);
-  std::string_view words = "";  // that belong to no flag: "A.plan B.plan"; "" where it takes none
+  std::string_view words = "";  // words that belong to no flag: "A.plan B.plan"; "": none
   std::string_view name() const { return verbs::VerbName(id); }
 };
 
