@@ -12,7 +12,7 @@
 namespace oneflow {
 namespace {
 
-// What a graph says, by name.
+// The facts of a graph, by name.
 class GraphFacts {
  public:
   explicit GraphFacts(const proto::Graph& graph) {
