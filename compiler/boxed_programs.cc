@@ -16,7 +16,6 @@
 #include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/plan/plan_format.h"
-#include "oneflow_core/recipe/complete_recipe.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/train/learning_rate.h"
 
@@ -146,7 +145,6 @@ absl::StatusOr<FrontEnd> RunFrontEnds(const GraphSource& source, const PlanReque
                                       const FrontEndPart& part, CompileCache* cache) {
   CompileCache none;
   ASSIGN_OR_RETURN(const PlanRequest complete, Completed(request));
-  RETURN_IF_ERROR(CheckRecipe(complete.recipe));
   RETURN_IF_ERROR(CheckClip(complete.optimizer, complete.recipe.global_norm()));
   FrontEnd front_end;
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(complete.recipe.mesh()));
