@@ -26,8 +26,7 @@
 #include "oneflow_core/cost/actor_cost.h"
 #include "oneflow_core/model/annotate_offload.h"
 #include "oneflow_core/net/plan_net.h"
-#include "oneflow_core/verify/verify_liveness.h"
-#include "oneflow_core/verify/verify_rates.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/buffers.h"
-#include "oneflow_core/verify/verify_types.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
 namespace {

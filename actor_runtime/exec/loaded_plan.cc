@@ -11,7 +11,6 @@
 #include "actor_runtime/exec/instantiate.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/verify/verify_plan.h"
-#include "oneflow_core/verify/verify_types.h"
 
 namespace oneflow {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/tensor/bf16.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {

@@ -123,7 +123,7 @@ TEST_CASE("a product's kernel gives the bits of the two that it replaces") {
       INFO(ToString(sample));
       const std::vector<Values> in = InputValues(sample);
       // From input 2 come those that the second op reads beside the product; a bias follows.
-      const size_t others = FindOpDef(then)->min_inputs - 1, bias = 2 + others;
+      const size_t others = FindOpDef(then)->inputs.least - 1, bias = 2 + others;
       KernelSample first{sample.kind, {sample.in[0], sample.in[1]}, sample.attrs};
       KernelSample second{then, {}, {}};
       first.attrs.erase("then");

@@ -14,6 +14,7 @@
 
 #include "oneflow_core/cost/link_cost.h"
 #include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {
@@ -309,11 +310,9 @@ BoxingWork WorkBetween(const Mesh& mesh, const BoxedTensor& tensor, const NdSbp&
     work.sums = work.sums || from[axis].partial();
   }
   work.written = WrittenBytes(mesh, tensor, to);
-  // An all_reduce of accelerators goes in a ring, or a tree.
-  work.received = work.primitive == "all_reduce"
-                      ? ReceivedBytes("all_reduce", work.written, work.members)
-                      : static_cast<double>(MostReceived({mesh, tensor.dims, from, to, primitive}) *
-                                            tensor.element_bytes);
+  work.received = BytesOverLinks(
+      work, static_cast<double>(MostReceived({mesh, tensor.dims, from, to, primitive}) *
+                                tensor.element_bytes));
   return work;
 }
 
@@ -328,8 +327,15 @@ BoxingWork TransferWork(const Mesh& mesh, const BoxedTensor& tensor, const NdSbp
           .received = bytes};
 }
 
+BoxingWork MakeWork(const Graph& graph, const Op& op) {
+  const Tensor &from = graph.tensors[op.inputs[0]], &to = graph.tensors[op.outputs[0]];
+  if (!IsTransfer(op.kind)) return WorkBetween(graph.mesh, ToBoxed(from), from.sbp, to.sbp);
+  return TransferWork(graph.mesh, ToBoxed(to), to.sbp, graph.Producer(op.inputs[0]).stage,
+                      op.stage);
+}
+
 double BytesTaken(const BoxingWork& work) {
-  return work.primitive == "all_reduce" ? (work.members - 1) * work.written : work.received;
+  return work.sums ? (work.members - 1) * work.written : work.received;
 }
 
 double BoxingSeconds(const BoxingCosts& costs, const BoxingWork& work) {

@@ -55,6 +55,8 @@ BoxingWork WorkBetween(const Mesh& mesh, const BoxedTensor& tensor, const NdSbp&
                        const NdSbp& to);
 BoxingWork TransferWork(const Mesh& mesh, const BoxedTensor& tensor, const NdSbp& sbp, int from,
                         int to);
+// The work of a device in one firing of a boxing op.
+BoxingWork MakeWork(const Graph& graph, const Op& op);
 // Bytes that a device of the plan reads from others. An all-reduce reads each member once, where
 // the times of links assume a ring.
 double BytesTaken(const BoxingWork& work);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {
@@ -33,24 +34,14 @@ bool SplitInside(const Mesh& mesh, const NdSbp& sbp, int axis, Sbp kind) {
   return false;
 }
 
-std::string_view KindOnOneAxis(Sbp from, Sbp to) {
-  if (from.broadcast()) return to.split() ? "slice" : "zero_fill";
-  if (from.split()) {
-    if (to.partial()) return "zero_fill";
-    return to.split() ? "all_to_all" : "all_gather";
-  }
-  if (to.partial()) return "";
-  return to.split() ? "reduce_scatter" : "all_reduce";
-}
-
 BoxingPrimitive OnOneAxis(const NdSbp& from, const NdSbp& to, int axis) {
-  const std::string_view kind = KindOnOneAxis(from[axis], to[axis]);
+  const Primitive* row = FindPrimitive(from[axis], to[axis]);
   // Of a maximum of sums the sums are taken first; and the lowest number must not be a term of one.
   const bool maximum = from[axis].kind == Sbp::kPartialMax ||
                        (from[axis].split() && to[axis].kind == Sbp::kPartialMax);
-  if (kind.empty() || (maximum && Has(from, Sbp::kPartialSum, axis))) return {};
-  if (kind == "slice" || kind == "zero_fill") return {kind, {}};
-  return {kind, {axis}};
+  if (row == nullptr || (maximum && Has(from, Sbp::kPartialSum, axis))) return {};
+  if (row->members == Members::kAlone) return {row->kind, {}};
+  return {row->kind, {axis}};
 }
 
 // all_to_all over the changed axes and all that split a dimension which they split.

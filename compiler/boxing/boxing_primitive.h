@@ -1,6 +1,6 @@
-// The closed set of primitives of boxing: the changes of nd-SBP that one step can make, the devices
-// that it reads, and the elements that it receives. Pure geometry. Not a pass: boxing_path searches
-// the set, and insert_boxing and lower_to_actors write its primitives down.
+// The primitive (oneflow_core/tensor/primitive.h) between two nd-SBPs, the devices that it reads,
+// and the elements that it receives. Pure geometry. Not a pass: boxing_path searches the
+// primitives, and insert_boxing and lower_to_actors write them down.
 //
 //   kind            changes            reads          moves, over all p devices of an axis
 //   slice           B -> S(i)          -              0

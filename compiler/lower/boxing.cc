@@ -7,18 +7,10 @@
 #include "compiler/lower/groups.h"
 #include "oneflow_core/cost/boxing_cost.h"
 #include "oneflow_core/cost/kernel_cost.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {
-
-// In a transfer, each device receives all it needs from the device of the same coordinate on the
-// other stage.
-BoxingWork MakeWork(const Graph& graph, const Op& op) {
-  const Tensor &from = graph.tensors[op.inputs[0]], &to = graph.tensors[op.outputs[0]];
-  if (op.kind != "transfer") return WorkBetween(graph.mesh, ToBoxed(from), from.sbp, to.sbp);
-  return TransferWork(graph.mesh, ToBoxed(to), to.sbp, graph.Producer(op.inputs[0]).stage,
-                      op.stage);
-}
 
 void SetReduction(const BoxingPrimitive& primitive, const NdSbp& from, proto::Boxing* boxing) {
   for (const int axis : primitive.along) {
@@ -51,12 +43,12 @@ void LowerBoxing(const Graph& graph, std::span<const Op* const> ops,
   facts->set_why(op.why);
   const int group = FindGroup(groups, graph, op);
   if (group >= 0) actor->mutable_exchange()->set_group(group);
-  if (op.kind != "transfer") {
+  if (!IsTransfer(op.kind)) {
     const NdSbp &from = graph.tensors[op.inputs[0]].sbp, &to = graph.tensors[op.outputs[0]].sbp;
     const BoxingPrimitive primitive = PrimitiveBetween(graph.mesh, from, to);
     CHECK(primitive.kind == op.kind) << op.name;
     SetReduction(primitive, from, boxing);
-    if (op.kind == "zero_fill") SetFill(from, to, boxing);
+    if (IsFill(op.kind)) SetFill(from, to, boxing);
   }
   BoxingWork work = MakeWork(graph, op);
   double bytes = BytesTaken(work);

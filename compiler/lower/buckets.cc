@@ -9,6 +9,7 @@
 #include "compiler/boxing/boxing_primitive.h"
 #include "compiler/graph/rewrite.h"
 #include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {
@@ -80,7 +81,7 @@ class Bucketing {
       if (!IsOnceAStep(op.phase) || IsVariable(op)) continue;
       for (const TensorId t : op.inputs) AddWait(id, graph_.tensors[t].producer);
       if (IsJoined(id)) continue;
-      const int from = op.kind == "transfer" ? graph_.Producer(op.inputs[0]).stage : op.stage;
+      const int from = IsTransfer(op.kind) ? graph_.Producer(op.inputs[0]).stage : op.stage;
       const auto [last, first] = streams.try_emplace({op.phase, from, op.stage}, id);
       if (!first) AddWait(id, std::exchange(last->second, id));
     }

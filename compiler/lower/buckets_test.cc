@@ -15,6 +15,7 @@
 #include "compiler/boxing/boxing_primitive.h"
 #include "compiler/lower/overlap.h"
 #include "oneflow_core/graph/graph_for_test.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {

@@ -11,6 +11,7 @@
 #include "compiler/boxing/boxing_primitive.h"
 #include "compiler/graph/rewrite.h"
 #include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/boxing/boxing_primitive.h"
 #include "compiler/graph/rewrite.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {
@@ -21,7 +22,7 @@ struct Key {
 };
 
 std::optional<Key> MakeKey(const Graph& graph, const Op& op) {
-  if (op.kind == "transfer") return Key{{graph.Producer(op.inputs[0]).stage, op.stage}, {}};
+  if (IsTransfer(op.kind)) return Key{{graph.Producer(op.inputs[0]).stage, op.stage}, {}};
   const NdSbp &from = graph.tensors[op.inputs[0]].sbp, &to = graph.tensors[op.outputs[0]].sbp;
   const BoxingPrimitive primitive = PrimitiveBetween(graph.mesh, from, to);
   if (primitive.along.empty()) return std::nullopt;

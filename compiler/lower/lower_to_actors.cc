@@ -23,6 +23,7 @@
 #include "oneflow_core/plan/exchange_window.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {
@@ -208,7 +209,7 @@ class Lowering {
       case Phase::kBackward: break;
     }
     // No transfer is in W, so a send, which is no op of the graph, is not either.
-    const bool late = op.kind != "transfer" && !weight_gradient_.empty() &&
+    const bool late = !IsTransfer(op.kind) && !weight_gradient_.empty() &&
                       weight_gradient_[&op - graph_.ops.data()];
     return {late ? Part::kWeights : Part::kBackward, op.chunk};
   }
@@ -277,7 +278,7 @@ class Lowering {
 
   absl::Status AddActor(const Op& op) {
     if (op.kind == "variable") return absl::OkStatus();
-    if (op.kind == "transfer") {
+    if (IsTransfer(op.kind)) {
       AddTransfer(op);
       return absl::OkStatus();
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/graph/rewrite.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {
@@ -14,7 +15,7 @@ std::vector<bool> ReadInItsTask(const Graph& graph) {
     for (const TensorId t : reader.inputs) {
       const OpId writer = graph.tensors[t].producer;
       const Op& op = graph.ops[writer];
-      so[writer] = so[writer] && reader.kind != "transfer" && reader.stage == op.stage &&
+      so[writer] = so[writer] && !IsTransfer(reader.kind) && reader.stage == op.stage &&
                    reader.phase == op.phase && reader.chunk == op.chunk;
     }
   }
@@ -39,7 +40,7 @@ std::vector<bool> FindReductions(const Graph& graph) {
   std::vector<bool> reduces(graph.ops.size()), adds_up(graph.ops.size());
   for (auto id = static_cast<OpId>(graph.ops.size()) - 1; id >= 0; --id) {
     const Op& op = graph.ops[id];
-    if (op.phase != Phase::kBackward || op.kind == "transfer") continue;
+    if (op.phase != Phase::kBackward || IsTransfer(op.kind)) continue;
     if (IsExchange(op.kind)) {
       reduces[id] = all(op, [&](OpId reader) { return reduces[reader] || adds_up[reader]; });
     } else if (IsBoxing(op.kind)) {
@@ -78,7 +79,7 @@ std::vector<Lane> ExchangeLanes(const Graph& graph, bool gathers_ahead) {
     of_variable[id] = IsVariable(op) || op.phase == Phase::kPrepare || CastsForUse(graph, op) ||
                       (IsBoxing(op.kind) && of_variable[graph.tensors[op.inputs[0]].producer]);
     if (gathers_ahead && casts_ahead[id]) lanes[id] = Lane::kGather;
-    if (!IsExchange(op.kind) || op.kind == "transfer") continue;
+    if (!IsCollective(op.kind)) continue;
     if (IsOnceAStep(op.phase)) {
       lanes[id] = Lane::kGradient;
     } else if (!of_variable[id]) {

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "oneflow_core/tensor/primitive.h"
+
 namespace oneflow {
 namespace {
 
@@ -57,7 +59,7 @@ std::vector<int> FindTurns(const Lowered& lowered, bool backward) {
       const auto of = writer.find(input.register_());
       if (of != writer.end() && input.initial_fills() == 0) add(of->second, actor.id());
     }
-    if (actor.kernel() == "receive" && listed[actor.exchange().partner()]) {
+    if (IsReceive(actor.kernel()) && listed[actor.exchange().partner()]) {
       add(actor.exchange().partner(), actor.id());
     }
   }

@@ -18,9 +18,7 @@
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/verify/frames.h"
 #include "oneflow_core/verify/skip_game.h"
-#include "oneflow_core/verify/verify_liveness.h"
-#include "oneflow_core/verify/verify_memory.h"
-#include "oneflow_core/verify/verify_types.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
 namespace {

@@ -153,7 +153,7 @@ class Differentiator {
     RETURN_IF_ERROR(Adopt(first, id, id));
     CHECK_EQ(grads->size(), inputs.size()) << graph_->ops[id].name;
     for (int i = static_cast<int>(inputs.size()) - 1; i >= 0; --i) {
-      TensorId grad = (*grads)[i];
+      TensorId grad = needs_[inputs[i]] ? (*grads)[i] : -1;
       // An op may hand a gradient on as it is (add does). A variable's is summed over the
       // micro-batches, which that of an activation must not be: they cannot be one tensor.
       if (grad >= 0 && IsVariable(graph_->Producer(inputs[i])) &&

@@ -13,6 +13,7 @@
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/annotate_model.h"
 #include "oneflow_core/model/model.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compiler/graph/rewrite.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {

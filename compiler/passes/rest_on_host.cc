@@ -23,6 +23,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/graph/rewrite.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {

@@ -1,5 +1,5 @@
-// Proves the results of inferring SBP and inserting boxing from the ops' tables alone. It shares no
-// code with the passes it checks.
+// Proves the results of inferring SBP and inserting boxing from the tables of ops and primitives
+// alone. It shares no code with the passes it checks.
 //
 //  1. Every tensor has an SBP for each axis; the stage axis is B.
 //  2. Every op's inputs and outputs are, on each axis, a row of its table; a boxing op changes the
@@ -18,6 +18,7 @@
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {
@@ -44,17 +45,6 @@ absl::Status CheckTensors(const Graph& graph) {
   return absl::OkStatus();
 }
 
-// The effect of each boxing primitive on an axis; `alone`: it is the only axis.
-bool IsPrimitive(const std::string& kind, Sbp from, Sbp to, bool alone) {
-  if (kind == "slice") return from.broadcast() && to.split();
-  if (kind == "all_gather") return from.split() && to.broadcast();
-  if (kind == "reduce_scatter") return from.partial() && to.split();
-  if (kind == "all_reduce") return from.partial() && to.broadcast();
-  if (kind == "zero_fill") return !from.partial() && to.partial();
-  if (kind != "all_to_all" || from.partial() || to.partial()) return false;
-  return !alone || (from.split() && to.split());
-}
-
 // The mesh axes of the attribute `axis`, "data" or "data,tensor".
 std::vector<int> AxesNamed(const Graph& graph, const Op& op) {
   std::vector<int> axes;
@@ -69,7 +59,7 @@ absl::Status CheckBoxing(const Graph& graph, const Op& op) {
   const Tensor& in = graph.tensors[op.inputs[0]];
   const Tensor& out = graph.tensors[op.outputs[0]];
   if (!(in.shape == out.shape) || in.dtype != out.dtype) return RefuseOp(op, "changes the tensor");
-  if (op.kind == "transfer") {
+  if (IsTransfer(op.kind)) {
     if (in.sbp != out.sbp) return RefuseOp(op, "changes the SBP between stages");
     return absl::OkStatus();
   }
@@ -78,9 +68,10 @@ absl::Status CheckBoxing(const Graph& graph, const Op& op) {
     return std::find(axes.begin(), axes.end(), a) != axes.end();
   };
   if (axes.empty() || named(-1)) return RefuseOp(op, "names no axis");
-  if (axes.size() > 1 && op.kind != "all_to_all") return RefuseOp(op, "works on several axes");
+  const Primitive& primitive = GetPrimitive(op.kind);
+  if (axes.size() > 1 && !primitive.several) return RefuseOp(op, "works on several axes");
   for (int a = 0; a < static_cast<int>(in.sbp.size()); ++a) {
-    const bool right = named(a) ? IsPrimitive(op.kind, in.sbp[a], out.sbp[a], axes.size() == 1)
+    const bool right = named(a) ? primitive.Changes(in.sbp[a], out.sbp[a], axes.size() == 1)
                                 : in.sbp[a] == out.sbp[a];
     if (!right) return RefuseOp(op, "turns " + ToString(in.sbp) + " into " + ToString(out.sbp));
     if (named(a) || graph.mesh.axes[a].size == 1) continue;
@@ -128,7 +119,7 @@ absl::Status CheckSignature(const Graph& graph, const Op& op) {
 absl::Status CheckInputs(const Graph& graph, const Op& op) {
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     const Op& producer = graph.Producer(op.inputs[i]);
-    if (producer.stage != op.stage && op.kind != "transfer") {
+    if (producer.stage != op.stage && !IsTransfer(op.kind)) {
       return RefuseOp(op, "reads " + producer.name + " of another stage");
     }
     if (producer.phase > op.phase && producer.kind != "variable") {

@@ -6,6 +6,7 @@
 
 #include "oneflow_core/graph/graph.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {

@@ -10,8 +10,7 @@
 #include "oneflow_core/net/plan_for_test.h"
 #include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/net/random_program.h"
-#include "oneflow_core/verify/verify_liveness.h"
-#include "oneflow_core/verify/verify_types.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
 namespace {

@@ -8,6 +8,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/net/marking.h"
 #include "oneflow_core/net/plan_net.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {
@@ -121,7 +122,7 @@ class SlotCounter {
     };
     const NetRegister* source = FindSource(r);
     const bool host = on_host(r.writer) || (source != nullptr && on_host(source->writer));
-    return host || (fills > 1 && net_.actor(r.writer).kernel() == "receive");
+    return host || (fills > 1 && IsReceive(net_.actor(r.writer).kernel()));
   }
 
   const PlanNet& net_;

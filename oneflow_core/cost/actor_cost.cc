@@ -12,8 +12,10 @@
 #include "oneflow_core/cost/host_cost.h"
 #include "oneflow_core/graph/attr_proto.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/plan/exchange_window.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/tensor/primitive.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
@@ -60,7 +62,7 @@ class Costing {
     const double firing = FiringSeconds(cluster);
     if (actor.kernel().empty()) return ActorTime{firing};
     // A send takes as long as the receive that it is fired with.
-    if (actor.kernel() == "send") {
+    if (IsSend(actor.kernel())) {
       const proto::Actor& receive = program_.actor(actor.exchange().partner());
       ASSIGN_OR_RETURN(const BoxingWork work, FindBoxingWork(receive));
       ActorTime time = BoxingTime(work, mesh_, cluster, kernels, far);
@@ -128,12 +130,8 @@ class Costing {
     return plan_.group(actor.exchange().group());
   }
 
-  // Of its group, along the axes of a stage.
-  int CountMembers(const proto::Actor& actor) const {
-    int members = 1;
-    if (!actor.has_exchange()) return members;
-    for (const int axis : FindGroup(actor).axis()) members *= mesh_.axes[axis].size;
-    return members;
+  int CountMembersWith(const proto::Actor& actor) const {
+    return actor.has_exchange() ? static_cast<int>(CountMembers(FindGroup(actor), mesh_)) : 1;
   }
 
   absl::StatusOr<double> BytesWrittenBy(const proto::Actor& actor) const {
@@ -150,7 +148,7 @@ class Costing {
       // What is written, from one source; of a sum, from each.
       ASSIGN_OR_RETURN(const double written, BytesWrittenBy(actor));
       return actor.boxing().reduce() == proto::Boxing::NONE ? written
-                                                            : CountMembers(actor) * written;
+                                                            : CountMembersWith(actor) * written;
     }
     std::vector<double> inputs;
     for (const int id : DataInputs(plan_, program_, actor)) {
@@ -171,7 +169,7 @@ class Costing {
       work.axes = {group.axis().begin(), group.axis().end()};
       if (group.has_stages()) work.from = group.stages().from(), work.to = group.stages().to();
     }
-    work.members = CountMembers(actor);
+    work.members = CountMembersWith(actor);
     work.sums = actor.boxing().reduce() != proto::Boxing::NONE;
     ASSIGN_OR_RETURN(const CallWork call, FindCallWork(actor));
     work.dtype = call.dtype;
@@ -179,21 +177,14 @@ class Costing {
     ASSIGN_OR_RETURN(work.written, BytesWrittenBy(actor));
     ASSIGN_OR_RETURN(const double read, BytesReadBy(actor, call.kernel));
     work.rewritten = call.bytes - read - work.written;
-    // An all_reduce goes in a ring; of all others the plan knows.
-    work.received = work.primitive == "all_reduce"
-                        ? ReceivedBytes("all_reduce", work.written, work.members)
-                        : FindFacts(facts_, actor.id()).bytes_moved();
+    work.received = BytesOverLinks(work, FindFacts(facts_, actor.id()).bytes_moved());
     return work;
   }
 
   // A kernel that is no primitive of boxing goes once around a ring.
   std::string_view PrimitiveName(const proto::Actor& actor) const {
     if (actor.has_exchange() && FindGroup(actor).has_stages()) return "transfer";
-    for (const char* primitive :
-         {"reduce_scatter", "all_reduce", "all_to_all", "slice", "zero_fill"}) {
-      if (actor.kernel() == primitive) return primitive;
-    }
-    return "all_gather";
+    return IsBoxing(actor.kernel()) ? std::string_view(actor.kernel()) : "all_gather";
   }
 
   const proto::Plan& plan_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "oneflow_core/tensor/primitive.h"
+
 namespace oneflow {
 namespace {
 
@@ -59,6 +61,11 @@ ActorTime FarTime(const BoxingWork& work, const Mesh& mesh, const proto::Cluster
 }
 
 }  // namespace
+
+double BytesOverLinks(const BoxingWork& work, double taken) {
+  const bool sums_in_ring = GetPrimitive(work.primitive).rounds == LinkRounds::kTwice;
+  return sums_in_ring ? ReceivedBytes(work.primitive, work.written, work.members) : taken;
+}
 
 double FiringSeconds(const proto::Cluster& cluster) {
   return IsCpu(cluster) ? cluster.device().firing_seconds() : 0;

@@ -38,7 +38,7 @@ inline constexpr const char* kSumKernel = "add";
 
 // One firing of a primitive, on the device that has the most work.
 struct BoxingWork {
-  std::string_view primitive;  // one of those of ReceivedBytes
+  std::string_view primitive;  // Primitive::kind
   // Mesh axes along which members are read, ascending; for a transfer, the two stages. Neither: the
   // device alone.
   std::vector<int> axes = {};
@@ -60,6 +60,10 @@ struct FarTraffic {
   double most_pulls = 1;  // packets on their way to a member at once
   double placed = 0;      // bytes that arrive in a member's output: no worker touches them
 };
+
+// The bytes that the work receives over links, of which the devices of a plan read `taken` from
+// others. An all-reduce reads each member once there; over links it goes around a ring.
+double BytesOverLinks(const BoxingWork& work, double taken);
 
 // The seconds that a firing costs its device's worker beside the kernel: 0 on accelerators, where
 // the host issues it ahead.

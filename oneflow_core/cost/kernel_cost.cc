@@ -12,9 +12,9 @@ namespace {
 
 constexpr double kFlops = 1e11, kBandwidth = 1e10;  // of a device that says nothing
 
-std::optional<KernelFamily> FindFamily(std::string_view kernel) {
+std::optional<KernelClass> FindKernelClass(std::string_view kernel) {
   const OpDef* def = FindOpDef(kernel);
-  return def == nullptr ? std::nullopt : std::optional(def->FindFamily());
+  return def == nullptr ? std::nullopt : std::optional(def->FindKernelClass());
 }
 
 double Log(double x) { return std::log2(1 + x); }
@@ -25,13 +25,13 @@ DType ToDType(proto::DataType type) {
   return type == proto::I32 ? DType::kI32 : DType::kF32;
 }
 
-bool ComputesProducts(std::optional<KernelFamily> family) {
-  return family == KernelFamily::kProducts || family == KernelFamily::kAttention;
+bool ComputesProducts(std::optional<KernelClass> kernel_class) {
+  return kernel_class == KernelClass::kProducts || kernel_class == KernelClass::kAttention;
 }
 
-double FindShare(const proto::MemoryShares& shares, std::optional<KernelFamily> family) {
-  if (family == KernelFamily::kRows) return OrOne(shares.rows());
-  if (family == KernelFamily::kGather) return OrOne(shares.gather());
+double FindShare(const proto::MemoryShares& shares, std::optional<KernelClass> kernel_class) {
+  if (kernel_class == KernelClass::kRows) return OrOne(shares.rows());
+  if (kernel_class == KernelClass::kGather) return OrOne(shares.gather());
   return OrOne(shares.elements());
 }
 
@@ -52,15 +52,15 @@ KernelCost::KernelCost(const proto::Device& device) : device_(device) {
     const DType dtype = ToDType(time.dtype());
     const double roofline = Roofline({time.kernel(), dtype, time.flops(), time.bytes()});
     if (roofline <= 0 || time.seconds() <= 0) continue;
-    samples_.push_back({time.kernel(), FindFamily(time.kernel()), dtype, Log(time.flops()),
+    samples_.push_back({time.kernel(), FindKernelClass(time.kernel()), dtype, Log(time.flops()),
                         Log(time.bytes()), std::log2(time.seconds() / roofline)});
   }
 }
 
-double KernelCost::Peak(Family family, DType dtype) const {
+double KernelCost::Peak(MaybeClass kernel_class, DType dtype) const {
   const bool narrow = dtype == DType::kBF16 && device_.peak_flops_bf16() > 0;
   const double peak =
-      ComputesProducts(family) && narrow ? device_.peak_flops_bf16() : device_.peak_flops();
+      ComputesProducts(kernel_class) && narrow ? device_.peak_flops_bf16() : device_.peak_flops();
   return peak > 0 ? peak : kFlops;
 }
 
@@ -69,7 +69,8 @@ double KernelCost::Bandwidth() const {
 }
 
 double KernelCost::Roofline(const CallWork& call) const {
-  return std::max(call.flops / Peak(FindFamily(call.kernel), call.dtype), call.bytes / Bandwidth());
+  return std::max(call.flops / Peak(FindKernelClass(call.kernel), call.dtype),
+                  call.bytes / Bandwidth());
 }
 
 // On a scale of logarithms between the two nearest lengths; below all in proportion to the length,
@@ -95,13 +96,13 @@ double KernelCost::AttentionRate(const AttentionSpec& attention) const {
   return rates[i - 1] * std::pow(rates[i] / rates[i - 1], part);
 }
 
-double KernelCost::Modelled(Family family, const CallWork& call) const {
+double KernelCost::Modelled(MaybeClass kernel_class, const CallWork& call) const {
   const double compute_share = OrOne(device_.sustained().compute());
   const double bandwidth = Bandwidth() * OrOne(device_.sustained().memory()) *
-                           FindShare(device_.memory_shares(), family);
+                           FindShare(device_.memory_shares(), kernel_class);
   const double memory = call.bytes / bandwidth;
-  const double peak = Peak(family, call.dtype);
-  if (family == KernelFamily::kProducts) {
+  const double peak = Peak(kernel_class, call.dtype);
+  if (kernel_class == KernelClass::kProducts) {
     const proto::Products& products = device_.products();
     const double start = products.start_seconds();
     if (products.processors() > 0 && !call.product.Empty()) {
@@ -111,7 +112,7 @@ double KernelCost::Modelled(Family family, const CallWork& call) const {
     }
     return start + std::max(call.flops / (peak * compute_share * OrOne(products.share())), memory);
   }
-  if (family == KernelFamily::kAttention) {
+  if (kernel_class == KernelClass::kAttention) {
     const double known = AttentionRate(call.attention);
     const double rate = known > 0 ? std::min(known, peak) : peak;  // rates are those of bf16
     return device_.kernel_seconds() + std::max(call.flops / (rate * compute_share), memory);
@@ -124,21 +125,22 @@ double KernelCost::LeastSeconds(double bytes) const {
   const proto::MemoryShares& shares = device_.memory_shares();
   const double reached =
       std::max({OrOne(shares.elements()), OrOne(shares.rows()), OrOne(shares.gather())});
-  double least = 0;  // log2 of a share, at most 1: not all families were measured
+  double least = 0;  // log2 of a share, at most 1: not all classes were measured
   for (const Sample& s : samples_) least = std::min(least, s.log_share);
   const double sustained = std::max(1.0, OrOne(device_.sustained().memory()));
   return bytes / (Bandwidth() * std::max(1.0, reached) * sustained) * std::exp2(least);
 }
 
 double KernelCost::Seconds(const CallWork& call) const {
-  const Family family = FindFamily(call.kernel);
+  const MaybeClass kernel_class = FindKernelClass(call.kernel);
   const double flops = Log(call.flops), bytes = Log(call.bytes);
-  // Same kernel and type; else same kernel; else same family.
+  // Same kernel and type; else same kernel; else same class.
   for (const int needed : {2, 1, 0}) {
     double weights = 0, sum = 0;
     for (const Sample& s : samples_) {
       const int match = s.kernel != call.kernel ? 0 : s.dtype == call.dtype ? 2 : 1;
-      if (match < needed || (match == 0 && (!family || s.family != family))) continue;
+      if (match < needed || (match == 0 && (!kernel_class || s.kernel_class != kernel_class)))
+        continue;
       const double square = (s.log_flops - flops) * (s.log_flops - flops) +
                             (s.log_bytes - bytes) * (s.log_bytes - bytes);
       const double weight = 1 / (square * square + 1e-12);
@@ -147,7 +149,7 @@ double KernelCost::Seconds(const CallWork& call) const {
     }
     if (weights > 0) return Roofline(call) * std::exp2(sum / weights);
   }
-  return Modelled(family, call);
+  return Modelled(kernel_class, call);
 }
 
 }  // namespace oneflow

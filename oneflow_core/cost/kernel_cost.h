@@ -3,25 +3,25 @@
 //   const KernelCost cost(cluster.device());
 //   double seconds = cost.Seconds({"linear+gelu", DType::kF32, /*flops=*/2e9, /*bytes=*/3e7});
 //
-// A kernel belongs to a family (OpDef::FindFamily), which has figures of its own in the cluster
-// file. A family without figures has the roofline max(flops / peak, bytes / bandwidth), never the
+// A kernel belongs to a class (OpDef::FindKernelClass), which has figures of its own in the cluster
+// file. A class without figures has the roofline max(flops / peak, bytes / bandwidth), never the
 // figures of another:
 //   products    by tiles and waves (product_cost.h), or as their operands come from memory; at the
 //               peak of their type
 //   attention   FLOPs over the rate of its library at its length and head size, at most the peak of
 //               its type
 //   elements, rows, gather
-//               kernel_seconds + bytes over the share of the bandwidth that the family reaches; or
+//               kernel_seconds + bytes over the share of the bandwidth that the class reaches; or
 //               FLOPs over the f32 peak, in which all of them compute
 // The rates that a step sustains (proto::Sustained) divide these: `compute` those of products and
 // attention, `memory` the bandwidth.
 //
-// If the file has measured calls of the family (`oneflow calibrate`), the roofline is multiplied by
+// If the file has measured calls of the class (`oneflow calibrate`), the roofline is multiplied by
 // the measured share instead. The share is measured / roofline of the calls of the same kernel and
 // type. Each call is weighted by its nearness in (flops, bytes), on a log scale. So a measured call
 // has its measured time, and shapes between two measured ones are interpolated. Without calls of
-// the type those of the kernel count, without these those of the family. Kernels of no op (copies
-// between host and device, timed by host_cost.h) are of no family.
+// the type those of the kernel count, without these those of the class. Kernels of no op (copies
+// between host and device, timed by host_cost.h) are of no class.
 //
 // A device that states no rates has 100 GFLOP/s and 10 GB/s.
 #pragma once
@@ -63,18 +63,18 @@ class KernelCost {
   double LeastSeconds(double bytes) const;
 
  private:
-  using Family = std::optional<KernelFamily>;
+  using MaybeClass = std::optional<KernelClass>;
   struct Sample {
     std::string kernel;
-    Family family;
+    MaybeClass kernel_class;
     DType dtype;
     double log_flops, log_bytes, log_share;
   };
 
-  double Peak(Family family, DType dtype) const;
+  double Peak(MaybeClass kernel_class, DType dtype) const;
   double Bandwidth() const;
-  // Seconds by the family's figures, for a family without measured calls.
-  double Modelled(Family family, const CallWork& call) const;
+  // Seconds by the class's figures, for a class without measured calls.
+  double Modelled(MaybeClass kernel_class, const CallWork& call) const;
   // FLOP/s; 0: not known.
   double AttentionRate(const AttentionSpec& attention) const;
 

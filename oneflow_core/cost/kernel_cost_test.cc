@@ -31,7 +31,7 @@ void AddSample(proto::Device* device, const char* kernel, proto::DataType dtype,
   time->set_seconds(seconds);
 }
 
-// One call of each family.
+// One call of each class.
 std::vector<CallWork> OneOfEach() {
   return {{"add", DType::kF32, 1e6, 8e8},
           {"layer_norm", DType::kF32, 1e6, 8e8},
@@ -40,7 +40,7 @@ std::vector<CallWork> OneOfEach() {
           {"attention", DType::kF32, 1e11, 1e6}};
 }
 
-TEST_CASE("a family without figures takes the roofline") {
+TEST_CASE("a class without figures takes the roofline") {
   const proto::Device device = Accelerator();
   CHECK(Seconds(device, {"linear", DType::kF32, 1e11, 1e6}) == Approx(1e-3));
   CHECK(Seconds(device, {"linear", DType::kBF16, 1e11, 1e6}) == Approx(0.5e-3));
@@ -69,7 +69,7 @@ TEST_CASE("a device that says nothing has 100 GFLOP/s and 10 GB/s") {
   CHECK(Seconds({}, {"add", DType::kF32, 1, 1e10}) == Approx(1));
 }
 
-TEST_CASE("kernels that memory bounds reach the share of their family") {
+TEST_CASE("kernels that memory bounds reach the share of their class") {
   proto::Device device = Accelerator();
   device.mutable_memory_shares()->set_elements(0.8);
   device.mutable_memory_shares()->set_rows(0.5);
@@ -224,7 +224,7 @@ TEST_CASE("a measured call costs what was measured") {
   AddSample(&device, "linear", proto::BF16, 1e9, 1e6, 9e-6);
   AddSample(&device, "gelu", proto::F32, 1e7, 8e6, 4e-5);
   AddSample(&device, "gelu", proto::F32, 1e7, 8e6, 0);  // no measurement
-  // Figures of a family count where nothing of it was measured.
+  // Figures of a class count where nothing of it was measured.
   device.mutable_products()->set_share(0.1);
   device.mutable_memory_shares()->set_elements(0.1);
   device.mutable_sustained()->set_compute(0.5);
@@ -255,7 +255,7 @@ TEST_CASE("a call between two measured ones takes a share between theirs, nearer
   CHECK(share(1e15, 1e10) < 2.1);
 }
 
-TEST_CASE("a measured kernel changes no time of another family") {
+TEST_CASE("a measured kernel changes no time of another class") {
   for (const CallWork& measured : OneOfEach()) {
     proto::Device device = Accelerator();
     AddSample(&device, measured.kernel.c_str(), proto::F32, measured.flops, measured.bytes, 0.5);
@@ -282,7 +282,7 @@ TEST_CASE("copies between host and device say nothing of kernels that were not m
   CHECK(Seconds(device, add) == Approx(2e-3));
 }
 
-TEST_CASE("a type, and then a kernel, that was not measured takes what is nearest in its family") {
+TEST_CASE("a type, and then a kernel, that was not measured takes what is nearest in its class") {
   proto::Device device = Accelerator();
   AddSample(&device, "linear", proto::F32, 1e9, 1e6, 2e-5);
   AddSample(&device, "add", proto::F32, 1e6, 1.2e7, 3e-5);

@@ -1,13 +1,13 @@
 #include "oneflow_core/cost/link_cost.h"
 
-#include <glog/logging.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <numeric>
 #include <utility>
+
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {
@@ -196,10 +196,9 @@ double SecondsOnLink(const Link& link, double bytes) {
                             : std::numeric_limits<double>::infinity();
 }
 
-double SecondsBy(std::string_view primitive, double received, const GroupLinks& links,
-                 size_t protocol) {
-  if (primitive == "all_to_all") return PairwiseSeconds(links, protocol, received);
-  if (primitive != "all_reduce") return SecondsOnLink(RingLink(links, protocol, 1), received);
+double SecondsBy(LinkRounds rounds, double received, const GroupLinks& links, size_t protocol) {
+  if (rounds == LinkRounds::kPairwise) return PairwiseSeconds(links, protocol, received);
+  if (rounds != LinkRounds::kTwice) return SecondsOnLink(RingLink(links, protocol, 1), received);
   const double p = links.devices, tensor = received * p / (2 * (p - 1));
   return std::min(SecondsOnLink(RingLink(links, protocol, 2), received),
                   SecondsOnLink(TreeLink(links, protocol), 2 * tensor));
@@ -258,12 +257,12 @@ GroupLinks LinksOfStages(const proto::Cluster& given, const Mesh& mesh, int stag
 }
 
 double ExchangeSeconds(std::string_view primitive, double received, const GroupLinks& links) {
-  CHECK_GE(ReceivedBytes(primitive, 0, 2), 0);  // one of those it knows
+  const LinkRounds rounds = GetPrimitive(primitive).rounds;
   if (received <= 0 || links.levels.empty()) return 0;
   if (links.direct) return SecondsOnLink(RingLink(links, 0, 1), received);
   double least = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < ProtocolCount(links); ++i) {
-    least = std::min(least, SecondsBy(primitive, received, links, i));
+    least = std::min(least, SecondsBy(rounds, received, links, i));
   }
   return least;
 }
@@ -275,13 +274,7 @@ double ProcessorUsage(const GroupLinks& links) {
 }
 
 double ReceivedBytes(std::string_view primitive, double tensor_bytes, int devices) {
-  const double p = devices, others = devices - 1;
-  if (primitive == "slice" || primitive == "zero_fill") return 0;
-  if (primitive == "transfer") return tensor_bytes;
-  if (primitive == "all_gather" || primitive == "reduce_scatter") return others / p * tensor_bytes;
-  if (primitive == "all_reduce") return 2 * others / p * tensor_bytes;
-  CHECK(primitive == "all_to_all") << "no primitive of boxing: " << primitive;
-  return others / (p * p) * tensor_bytes;
+  return GetPrimitive(primitive).received(tensor_bytes, devices);
 }
 
 Link LinkOfLevel(const proto::Cluster& cluster, int level) {

@@ -79,19 +79,15 @@ GroupLinks LinksOfGroup(const proto::Cluster& cluster, const Mesh& mesh,
 // pairs the slowest.
 GroupLinks LinksOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, int other);
 
-// Seconds of one firing; `received`: ReceivedBytes. 0 if nothing is received. CHECKs that the
-// primitive is one of those of ReceivedBytes.
+// Seconds of one firing; `received`: ReceivedBytes. 0 if nothing is received. CHECKs that it is a
+// primitive (oneflow_core/tensor/primitive.h).
 double ExchangeSeconds(std::string_view primitive, double received, const GroupLinks& links);
 
 // The share of a device's processors that an exchange keeps busy: the largest of the levels it
 // crosses.
 double ProcessorUsage(const GroupLinks& links);
 
-// Bytes that one of `devices` devices receives. tensor_bytes, T: of the tensor that the group holds
-// together. T counts all its parts if it is split, one copy if it is broadcast or partial.
-//   all_gather, reduce_scatter  (p-1)/p T    all_reduce  2 (p-1)/p T    all_to_all  (p-1)/p^2 T
-//   transfer  T                              slice, zero_fill  0
-// CHECKs that the primitive is one of these.
+// Bytes that one of `devices` devices receives: Primitive::received. CHECKs that it is a primitive.
 double ReceivedBytes(std::string_view primitive, double tensor_bytes, int devices);
 
 // A link: a latency and a bandwidth.

@@ -1,6 +1,5 @@
 #include "oneflow_core/graph/graph.h"
 
-#include <algorithm>
 #include <utility>
 
 #include <glog/logging.h>
@@ -99,15 +98,5 @@ std::vector<std::vector<Use>> FindUses(const Graph& graph) {
 }
 
 bool HasOwnShape(std::string_view kind) { return kind == "input" || kind == "variable"; }
-
-bool IsBoxing(std::string_view kind) {
-  constexpr std::string_view kKinds[] = {"slice",      "all_gather", "reduce_scatter", "all_reduce",
-                                         "all_to_all", "zero_fill",  "transfer"};
-  return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
-}
-
-bool IsExchange(std::string_view kind) {
-  return IsBoxing(kind) && kind != "slice" && kind != "zero_fill";
-}
 
 }  // namespace oneflow

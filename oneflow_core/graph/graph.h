@@ -110,10 +110,5 @@ std::vector<std::vector<Use>> FindUses(const Graph& graph);
 
 // True for a source whose shape the user gives: "input" or "variable".
 bool HasOwnShape(std::string_view kind);
-// True if a kind only changes the layout of a tensor: slice, all_gather, reduce_scatter,
-// all_reduce, all_to_all, zero_fill, transfer.
-bool IsBoxing(std::string_view kind);
-// True if devices meet for the op: all boxing but slice and zero_fill.
-bool IsExchange(std::string_view kind);
 
 }  // namespace oneflow

@@ -1,4 +1,5 @@
 #include "oneflow_core/graph/graph.h"
+#include "oneflow_core/tensor/primitive.h"
 
 #include <catch2/catch.hpp>
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "oneflow_core/base/wrap.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {

@@ -18,7 +18,7 @@
 #include "oneflow_core/device/cpu_scratch.h"
 #include "oneflow_core/device/cuda_scratch.h"
 #include "oneflow_core/op/attention_dims.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -161,9 +161,7 @@ InputGrads AttentionGradient(GradientContext& g) {
   inputs.insert(inputs.end(), {op.outputs[0], op.outputs[1]});
   inputs.insert(inputs.end(), op.inputs.begin() + 3, op.inputs.end());
   const TensorId first = AddGradient(g, "attention_grad", ".dq", std::move(inputs), op.attrs, 3);
-  for (int i = 0; i < 3; ++i) {
-    if (g.needs_grad[i]) grads[i] = first + i;
-  }
+  for (int i = 0; i < 3; ++i) grads[i] = first + i;
   return grads;
 }
 
@@ -300,8 +298,7 @@ template <const Form& form>
 OpDef Define(std::string kind, std::string usage) {
   OpDef def{.kind = std::move(kind),
             .usage = std::move(usage),
-            .min_inputs = form.base(),
-            .max_inputs = form.base() + 4,
+            .inputs = {form.base(), form.base() + 4},
             .outputs = form.grad ? (form.packed ? 1 : 3) : 2,
             .attrs = {{"window", AttrType::kInt}},
             .signatures = AttentionRows<form>,

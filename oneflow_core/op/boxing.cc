@@ -1,7 +1,8 @@
-// Ops that change the layout of a tensor and not its value. insert_boxing makes them; their tables
-// say what each may do on one mesh axis, and leave every other axis as it is.
-#include "oneflow_core/op/families.h"
+// Ops that change the layout of a tensor and not its value: one for each primitive. insert_boxing
+// makes them; their tables say what each may do on one mesh axis, and leave every other as it is.
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {
@@ -17,38 +18,36 @@ std::vector<Sbp> AllSbp(const OpView& v) {
   return all;
 }
 
-// The rows of an op that may turn `from` into `to` where `changes(from, to)`.
-std::function<Rows(const OpView&)> RowsWhere(bool (*changes)(Sbp from, Sbp to)) {
-  return [changes](const OpView& v) {
-    Rows rows;
-    const std::vector<Sbp> all = AllSbp(v);
-    for (const Sbp sbp : all) rows.push_back({{sbp}, {sbp}});
-    for (const Sbp from : all) {
-      for (const Sbp to : all) {
-        if (from != to && changes(from, to)) rows.push_back({{from}, {to}});
-      }
+Rows MakeBoxingRows(const Primitive& primitive, const OpView& v) {
+  Rows rows;
+  const std::vector<Sbp> all = AllSbp(v);
+  for (const Sbp sbp : all) rows.push_back({{sbp}, {sbp}});
+  for (const Sbp from : all) {
+    for (const Sbp to : all) {
+      if (from != to && primitive.Changes(from, to, /*alone=*/false))
+        rows.push_back({{from}, {to}});
     }
-    return rows;
-  };
+  }
+  return rows;
 }
 
 // The logical tensor is the same, so is its gradient.
 InputGrads SameGradient(GradientContext& g) {
-  return std::vector<TensorId>{g.needs_grad[0] ? g.output_grads[0] : -1};
+  return g.output_grads;
 }
 
-// `local`: a kernel does it; all others are exchanges.
-OpDef Boxing(std::string kind, std::string usage, bool local, bool (*changes)(Sbp from, Sbp to)) {
-  return {.kind = std::move(kind),
-          .usage = std::move(usage),
-          .min_inputs = 1,
-          .max_inputs = 1,
+OpDef MakeBoxing(const Primitive& primitive) {
+  // A kernel does it; all others are exchanges.
+  const bool local = primitive.members == Members::kAlone;
+  return {.kind = std::string(primitive.kind),
+          .usage = std::string(primitive.usage),
+          .inputs = {1},
           // For the reader of a printed graph: which mesh axis, from and to which dimension.
           .attrs = {{"axis", AttrType::kString},
                     {"dim_from", AttrType::kInt},
                     {"dim_to", AttrType::kInt}},
           .infer = InferSame,
-          .signatures = RowsWhere(changes),
+          .signatures = [&primitive](const OpView& v) { return MakeBoxingRows(primitive, v); },
           .gradient = SameGradient,
           .flops = NoFlops,
           .on_cpu = local,
@@ -62,22 +61,9 @@ OpDef Boxing(std::string kind, std::string usage, bool local, bool (*changes)(Sb
 }  // namespace
 
 std::vector<OpDef> BoxingOps() {
-  return {
-      Boxing("slice", "x -> x (B -> S, local)", true,
-             [](Sbp from, Sbp to) { return from.broadcast() && to.split(); }),
-      Boxing("all_gather", "x -> x (S -> B)", false,
-             [](Sbp from, Sbp to) { return from.split() && to.broadcast(); }),
-      Boxing("reduce_scatter", "x -> x (P -> S)", false,
-             [](Sbp from, Sbp to) { return from.partial() && to.split(); }),
-      Boxing("all_reduce", "x -> x (P -> B)", false,
-             [](Sbp from, Sbp to) { return from.partial() && to.broadcast(); }),
-      // On one axis S(i) -> S(j); over several axes at once whatever is not partial.
-      Boxing("all_to_all", "x -> x (S(i) -> S(j))", false,
-             [](Sbp from, Sbp to) { return !from.partial() && !to.partial(); }),
-      Boxing("zero_fill", "x -> x (B or S -> P or Pmax)", true,
-             [](Sbp from, Sbp to) { return !from.partial() && to.partial(); }),
-      Boxing("transfer", "x -> x (stage to stage)", false, [](Sbp, Sbp) { return false; }),
-  };
+  std::vector<OpDef> ops;
+  for (const Primitive& primitive : Primitives()) ops.push_back(MakeBoxing(primitive));
+  return ops;
 }
 
 }  // namespace oneflow

@@ -7,7 +7,7 @@
 
 #include "oneflow_core/device/cpu_scratch.h"
 #include "oneflow_core/op/attention_dims.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -83,8 +83,7 @@ std::vector<OpDef> CachedAttentionOps() {
   return {{.kind = "cached_attention",
            .usage = "cache[b, 2, g, T, d], q[b, t, g, r, d] or q[b, t, g, d], k[b, t, g, d], "
                     "v[b, t, g, d], position[1] -> cache, out",
-           .min_inputs = 5,
-           .max_inputs = 5,
+           .inputs = {5},
            .outputs = 2,
            .updates = 1,
            .attrs = {{"window", AttrType::kInt}},

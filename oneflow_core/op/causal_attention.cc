@@ -5,7 +5,7 @@
 //
 // and hands further inputs, positions and documents, to the attention, whose row checks them.
 #include "oneflow_core/op/attention_dims.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -36,8 +36,7 @@ std::vector<OpDef> CausalAttentionOps() {
            .usage =
                "qkv[b, t, 3, heads, d], (q_positions, k_positions, (q_documents, k_documents)) "
                "-> out[b, t, heads, d], lse[b, heads, t]",
-           .min_inputs = 1,
-           .max_inputs = 5,
+           .inputs = {1, 5},
            .outputs = 2,
            .infer = InferComposite,
            .signatures = OnlyB,

@@ -2,7 +2,7 @@
 // times `scale`, and zero behind them: position i sees positions 0 .. i. Its gradient reads y, so x
 // need not be kept.
 #include "oneflow_core/device/cpu_scratch.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -35,7 +35,6 @@ Specs InferSoftmaxGrad(const OpView& v) {
 Rows SoftmaxRows(const OpView& v) { return LeadRows(v, v.in(0).shape.rank() - 2); }
 
 InputGrads SoftmaxGradient(GradientContext& g) {
-  if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
   const Op op = g.graph.ops[g.op];
   return std::vector<TensorId>{AddGradient(g, "causal_softmax_grad", ".dx",
                                            {g.output_grads[0], op.outputs[0]},
@@ -66,27 +65,25 @@ Samples SoftmaxGradSamples(const SampleSizes& s) {
 std::vector<OpDef> CausalSoftmaxOps() {
   return {{.kind = "causal_softmax",
            .usage = "x[..., t, t] -> y[..., t, t]",
-           .min_inputs = 1,
-           .max_inputs = 1,
+           .inputs = {1},
            .attrs = {{"scale", AttrType::kDouble}},
            .infer = InferSoftmax,
            .signatures = SoftmaxRows,
            .gradient = SoftmaxGradient,
            .flops = PerElement(5),
-           .family = KernelFamily::kRows,
+           .kernel_class = KernelClass::kRows,
            .positions = Positions::kWhole,
            .precision = {Precision::kNarrow},
            .cpu_workspace = CausalSoftmaxCpuWorkspace,
            .samples = SoftmaxSamples},
           {.kind = "causal_softmax_grad",
            .usage = "dy, y -> dx",
-           .min_inputs = 2,
-           .max_inputs = 2,
+           .inputs = {2},
            .attrs = {{"scale", AttrType::kDouble}},
            .infer = InferSoftmaxGrad,
            .signatures = SoftmaxRows,
            .flops = PerElement(4),
-           .family = KernelFamily::kRows,
+           .kernel_class = KernelClass::kRows,
            .precision = {Precision::kNarrow},
            .samples = SoftmaxGradSamples}};
 }

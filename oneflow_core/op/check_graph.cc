@@ -75,10 +75,10 @@ absl::Status CheckAttrs(const Op& op, const OpDef& def, const std::string& where
 }
 
 std::string InputRange(const OpDef& def) {
-  const std::string least = std::to_string(def.min_inputs);
-  if (def.max_inputs < 0) return "at least " + least + " input(s)";
-  if (def.max_inputs == def.min_inputs) return least + " input(s)";
-  return least + " to " + std::to_string(def.max_inputs) + " inputs";
+  const auto [least, most] = def.inputs;
+  const std::string from = std::to_string(least);
+  if (most == kAnyNumber) return "at least " + from + " input(s)";
+  return most == least ? from + " input(s)" : from + " to " + std::to_string(most) + " inputs";
 }
 
 // The kind is known, and its attribute `then` is none of its forms'.
@@ -126,7 +126,8 @@ absl::Status ExpectCountable(const Shape& shape) {
 absl::Status CheckOpAgainst(const Op& op, const OpDef& def) {
   const std::string where = Where(op);
   const int inputs = static_cast<int>(op.inputs.size());
-  if (inputs < def.min_inputs || (def.max_inputs >= 0 && inputs > def.max_inputs)) {
+  const auto [least, most] = def.inputs;
+  if (inputs < least || (most != kAnyNumber && inputs > most)) {
     return InputError(
         where,
         "kind " + Quoted(op.kind) + " takes " + InputRange(def) + ", not " + std::to_string(inputs),

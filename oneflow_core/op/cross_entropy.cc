@@ -10,7 +10,7 @@
 // With the attribute `ignore_negative`, a row whose label is negative does not count. mean_nll then
 // reads the labels, too, and gives the sum of the others; count_labels counts them. Both add up
 // over a step, and the pass `divide_by_count` divides one by the other.
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -122,7 +122,7 @@ Rows MeanNllRows(const OpView& v) {
 // The gradient of the loss, handed to `picked`.
 InputGrads OfLoss(const GradientContext& g) {
   std::vector<TensorId> grads(g.needs_grad.size(), -1);
-  if (g.needs_grad[2]) grads[2] = g.output_grads[0];
+  grads[2] = g.output_grads[0];
   return grads;
 }
 
@@ -145,7 +145,6 @@ InputGrads MeanNllGradient(GradientContext& g) {
                     "write softmax_cross_entropy");
   }
   std::vector<TensorId> grads(op.inputs.size(), -1);
-  if (!g.needs_grad[2]) return grads;
   AttrMap attrs = {{"scale", AttrDouble(op, "scale")}};
   if (op.inputs.size() > 3) attrs["ignore_negative"] = true;
   grads[2] =
@@ -248,8 +247,7 @@ std::vector<OpDef> CrossEntropyOps() {
   return {
       {.kind = "softmax_cross_entropy",
        .usage = "logits[..., V], labels[...] -> loss[]",
-       .min_inputs = 2,
-       .max_inputs = 2,
+       .inputs = {2},
        .attrs = {{"ignore_negative", AttrType::kBool}},
        .infer = CrossEntropyInferComposite,
        .signatures = OnlyB,
@@ -264,38 +262,35 @@ std::vector<OpDef> CrossEntropyOps() {
        }},
       {.kind = "row_max",
        .usage = "x[..., V] -> [...]",
-       .min_inputs = 1,
-       .max_inputs = 1,
+       .inputs = {1},
        .infer = InferRowMax,
        .signatures = RowMaxRows,
        .flops = PerElement(1),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .overwrites = true,
        .precision = {Precision::kEither},
        .exact = true,
        .samples = EachRows([](const RowSamples& r) { return std::vector{r.x}; })},
       {.kind = "row_sum_exp",
        .usage = "x[..., V], max[...] -> [...]",
-       .min_inputs = 2,
-       .max_inputs = 2,
+       .inputs = {2},
        .infer = InferRowSumExp,
        .signatures = RowSumRows,
        .flops = PerElement(3),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .precision = {Precision::kEither, Precision::kWide},
        .samples = EachRows([](const RowSamples& r) {
          return std::vector{r.x, r.max};
        })},
       {.kind = "pick",
        .usage = "x[..., V], ids[...] -> [...]",
-       .min_inputs = 2,
-       .max_inputs = 2,
+       .inputs = {2},
        .attrs = {{"ignore_negative", AttrType::kBool}},
        .infer = InferPick,
        .signatures = RowSumRows,
        .gradient = PickGradient,
        .flops = PerElement(1, 1),
-       .family = KernelFamily::kGather,
+       .kernel_class = KernelClass::kGather,
        .indices = {.input = 1, .of = 0, .dim = -1},
        .looks_up = true,
        .precision = {Precision::kEither, Precision::kWide},
@@ -305,14 +300,13 @@ std::vector<OpDef> CrossEntropyOps() {
        })},
       {.kind = "row_stats",
        .usage = "x[..., V], ids[...] -> max[...], sum[...], picked[...]",
-       .min_inputs = 2,
-       .max_inputs = 2,
+       .inputs = {2},
        .outputs = 3,
        .attrs = {{"ignore_negative", AttrType::kBool}},
        .infer = InferRowStats,
        .signatures = RowStatsRows,
        .flops = PerElement(4),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .indices = {.input = 1, .of = 0, .dim = -1},
        .overwrites = true,
        .samples = EachRows([](const RowSamples& r) {
@@ -320,14 +314,13 @@ std::vector<OpDef> CrossEntropyOps() {
        })},
       {.kind = "mean_nll",
        .usage = "max[...], sum[...], picked[...], (labels[...]) -> loss[]",
-       .min_inputs = 3,
-       .max_inputs = 4,
+       .inputs = {3, 4},
        .attrs = {{"scale", AttrType::kDouble, true}},
        .infer = InferMeanNll,
        .signatures = MeanNllRows,
        .gradient = MeanNllGradient,
        .flops = PerElement(4),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .samples = [](const SampleSizes& s) -> Samples {
          const RowSamples rows = MakeRows({s.b, s.t}, s.vocab);
          const SampleTensor picked{{s.b, s.t}};
@@ -336,8 +329,7 @@ std::vector<OpDef> CrossEntropyOps() {
        }},
       {.kind = "count_labels",
        .usage = "labels[...] -> f64[]",
-       .min_inputs = 1,
-       .max_inputs = 1,
+       .inputs = {1},
        .infer = InferCountLabels,
        .signatures = CountLabelsRows,
        .flops = PerElement(1),
@@ -346,8 +338,7 @@ std::vector<OpDef> CrossEntropyOps() {
        }},
       {.kind = "divide",
        .usage = "a[], b (f64[]) -> a / b",
-       .min_inputs = 2,
-       .max_inputs = 2,
+       .inputs = {2},
        .infer = InferDivide,
        .signatures = OnlyB,
        .flops = PerElement(4),  // a division takes as long as some sums
@@ -358,13 +349,12 @@ std::vector<OpDef> CrossEntropyOps() {
        }},
       {.kind = "cross_entropy_grad",
        .usage = "logits[..., V], labels[...], max[...], sum[...], dloss[] -> dlogits[..., V]",
-       .min_inputs = 5,
-       .max_inputs = 5,
+       .inputs = {5},
        .attrs = {{"scale", AttrType::kDouble, true}, {"ignore_negative", AttrType::kBool}},
        .infer = InferGrad,
        .signatures = GradRows,
        .flops = PerElement(4),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .indices = {.input = 1, .of = 0, .dim = -1},
        .precision = {Precision::kEither, Precision::kWide},
        .samples = GradSamples},

@@ -7,7 +7,7 @@
 // Where groups of experts lie on devices, tokens meet them by one exchange of y: from S(1) or S(2),
 // as tokens lie, to S(0).
 #include "oneflow_core/op/experts.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -172,14 +172,13 @@ std::vector<OpDef> DispatchOps() {
                                             Precision::kEither, Precision::kWide};
   return {{.kind = "dispatch",
            .usage = "x[b, t, H], ids[b, t, k], slots[b, t, k], (w[b, t, k]) -> y[G, b, r, C, H]",
-           .min_inputs = 3,
-           .max_inputs = 4,
+           .inputs = {3, 4},
            .attrs = attrs,
            .infer = InferDispatch,
            .signatures = DispatchRows,
            .gradient = DispatchGradient,
            .flops = [](const OpView& v) { return static_cast<double>(v.out(0).shape.elements()); },
-           .family = KernelFamily::kGather,
+           .kernel_class = KernelClass::kGather,
            .overwrites = true,
            .precision = precision,
            .samples = EachRoute([](const RouteSample& r, int64_t width) {
@@ -189,8 +188,7 @@ std::vector<OpDef> DispatchOps() {
            })},
           {.kind = "combine",
            .usage = "y[G, b, r, C, H], ids[b, t, k], slots[b, t, k], (w[b, t, k]) -> [b, t, H]",
-           .min_inputs = 3,
-           .max_inputs = 4,
+           .inputs = {3, 4},
            .attrs = attrs,
            .infer = InferCombine,
            .signatures = CombineRows,
@@ -199,7 +197,7 @@ std::vector<OpDef> DispatchOps() {
                [](const OpView& v) {
                  return 2.0 * static_cast<double>(v.out(0).shape.elements() * v.in_dims(1)[2]);
                },
-           .family = KernelFamily::kGather,
+           .kernel_class = KernelClass::kGather,
            .overwrites = true,
            .precision = precision,
            .samples = EachRoute([](const RouteSample& r, int64_t width) {
@@ -209,8 +207,7 @@ std::vector<OpDef> DispatchOps() {
            })},
           {.kind = "combine_grad",
            .usage = "dout[b, t, H], y[G, b, r, C, H], ids[b, t, k], slots[b, t, k] -> dw[b, t, k]",
-           .min_inputs = 4,
-           .max_inputs = 4,
+           .inputs = {4},
            .attrs = attrs,
            .infer = InferCombineGrad,
            .signatures = CombineGradRows,
@@ -218,7 +215,7 @@ std::vector<OpDef> DispatchOps() {
                [](const OpView& v) {
                  return 2.0 * static_cast<double>(v.in(0).shape.elements() * v.in_dims(2)[2]);
                },
-           .family = KernelFamily::kGather,
+           .kernel_class = KernelClass::kGather,
            .overwrites = true,
            .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither},
            .samples = EachRoute([](const RouteSample& r, int64_t width) {

@@ -3,7 +3,7 @@
 // batches: see actor_runtime/kernel/dropout.h. Programs that do not train have none: the pass
 // remove_dropout. stored_dropout does the same and keeps the mask, a byte an element, for its
 // gradient to read: bytes for random numbers.
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -17,7 +17,6 @@ Specs InferDropout(const OpView& v) {
 
 // The mask is not stored: the gradient makes the forward op's once more.
 InputGrads DropoutGradient(GradientContext& g) {
-  if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
   const Op& op = g.graph.ops[g.op];
   return std::vector<TensorId>{
       AddGradient(g, "dropout", ".dx", {g.output_grads[0]},
@@ -32,7 +31,6 @@ Specs InferStored(const OpView& v) {
 
 InputGrads StoredGradient(GradientContext& g) {
   RETURN_IF_ERROR(OnlyFirstOutput(g, "the mask of a stored_dropout"));
-  if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
   const Op op = g.graph.ops[g.op];
   return std::vector<TensorId>{AddGradient(g, "stored_dropout_grad", ".dx",
                                            {g.output_grads[0], op.outputs[1]},
@@ -64,8 +62,7 @@ Samples DropoutSamples(const SampleSizes& s) {
 std::vector<OpDef> DropoutOps() {
   return {{.kind = "dropout",
            .usage = "x -> y",
-           .min_inputs = 1,
-           .max_inputs = 1,
+           .inputs = {1},
            .attrs = {{"rate", AttrType::kDouble, true}, {"mask", AttrType::kString}},
            .infer = InferDropout,
            .signatures = AlikeRows,
@@ -78,8 +75,7 @@ std::vector<OpDef> DropoutOps() {
            .samples = DropoutSamples},
           {.kind = "stored_dropout",
            .usage = "x -> y, mask",
-           .min_inputs = 1,
-           .max_inputs = 1,
+           .inputs = {1},
            .outputs = 2,
            .attrs = {{"rate", AttrType::kDouble, true}, {"mask", AttrType::kString}},
            .infer = InferStored,
@@ -93,8 +89,7 @@ std::vector<OpDef> DropoutOps() {
            .samples = DropoutSamples},
           {.kind = "stored_dropout_grad",
            .usage = "dy, mask -> dx",
-           .min_inputs = 2,
-           .max_inputs = 2,
+           .inputs = {2},
            .attrs = {{"rate", AttrType::kDouble, true}},
            .infer = InferStoredGrad,
            .signatures = AlikeRows,

@@ -1,7 +1,7 @@
 // Ops that work element by element on tensors of one shape.
 #include <numeric>
 
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -67,9 +67,7 @@ double SumFlops(const OpView& v) {
 
 // The gradient of a sum is the gradient of each term: no op is needed.
 InputGrads SumGradient(GradientContext& g) {
-  std::vector<TensorId> grads;
-  for (const bool needed : g.needs_grad) grads.push_back(needed ? g.output_grads[0] : -1);
-  return grads;
+  return std::vector<TensorId>(g.needs_grad.size(), g.output_grads[0]);
 }
 
 SampleTensor Block(const SampleSizes& s, double low = -1, double high = 1) {
@@ -77,7 +75,6 @@ SampleTensor Block(const SampleSizes& s, double low = -1, double high = 1) {
 }
 
 InputGrads GeluGradient(GradientContext& g) {
-  if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
   const TensorId x = g.graph.ops[g.op].inputs[0];
   return std::vector<TensorId>{AddGradient(g, "gelu_grad", ".dx", {g.output_grads[0], x})};
 }
@@ -88,8 +85,7 @@ std::vector<OpDef> ElementwiseOps() {
   return {
       {.kind = "add",
        .usage = "a, b -> a + b",
-       .min_inputs = 2,
-       .max_inputs = 2,
+       .inputs = {2},
        .infer = InferAdd,
        .signatures = LinearAlikeRows,
        .gradient = SumGradient,
@@ -102,8 +98,7 @@ std::vector<OpDef> ElementwiseOps() {
        }},
       {.kind = "add_n",
        .usage = "x1, x2, ... -> their sum",
-       .min_inputs = 1,
-       .max_inputs = -1,
+       .inputs = {1, kAnyNumber},
        .infer = InferAddN,
        .signatures = LinearAlikeRows,
        .gradient = SumGradient,
@@ -117,8 +112,7 @@ std::vector<OpDef> ElementwiseOps() {
       // Gradients of the uses of a variable: each is reduced before it is summed, so never P.
       {.kind = "sum_uses",
        .usage = "g1, g2, ... -> their sum",
-       .min_inputs = 1,
-       .max_inputs = -1,
+       .inputs = {1, kAnyNumber},
        .infer = InferSumUses,
        .signatures = AlikeRows,
        .flops = SumFlops,
@@ -128,8 +122,7 @@ std::vector<OpDef> ElementwiseOps() {
        }},
       {.kind = "gelu",
        .usage = "x -> y",
-       .min_inputs = 1,
-       .max_inputs = 1,
+       .inputs = {1},
        .infer = InferGelu,
        .signatures = AlikeRows,
        .gradient = GeluGradient,
@@ -139,8 +132,7 @@ std::vector<OpDef> ElementwiseOps() {
        .samples = [](const SampleSizes& s) { return AlsoNarrow({{{Block(s, -4, 4)}}}); }},
       {.kind = "gelu_grad",
        .usage = "dy, x -> dx",
-       .min_inputs = 2,
-       .max_inputs = 2,
+       .inputs = {2},
        .infer = InferGeluGrad,
        .signatures = AlikeRows,
        .flops = PerElement(kGeluGradFlops),
@@ -152,8 +144,7 @@ std::vector<OpDef> ElementwiseOps() {
       // Not linear where it rounds, so never P.
       {.kind = "cast",
        .usage = "x -> x in another type",
-       .min_inputs = 1,
-       .max_inputs = 1,
+       .inputs = {1},
        .attrs = {{"dtype", AttrType::kString, true}},
        .infer = InferCast,
        .signatures = AlikeRows,

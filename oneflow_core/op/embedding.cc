@@ -1,5 +1,5 @@
 // Tables of vectors: looked up by id (embedding) or by position (positional_embedding).
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -30,7 +30,6 @@ Rows EmbeddingRows(const OpView& v) {
 
 InputGrads EmbeddingGradient(GradientContext& g) {
   std::vector<TensorId> grads = {-1, -1};
-  if (!g.needs_grad[0]) return grads;
   const Op op = g.graph.ops[g.op];
   const int64_t vocab = g.graph.tensors[op.inputs[0]].shape.dims[0];
   grads[0] = AddGradient(g, "embedding_grad", ".dtable", {op.inputs[1], g.output_grads[0]},
@@ -67,13 +66,19 @@ Rows EmbeddingGradRows(const OpView& v) {
 
 // --- positional_embedding: x[b, t, H], table[T, H] -> x + table[0:t] ---
 
-Specs InferPositional(const OpView& v) {
+absl::Status ExpectTable(const OpView& v) {
   const Tensor &x = v.in(0), &table = v.in(1);
   RETURN_IF_ERROR(ExpectFloat(v, {"x", "table"}));
   if (x.shape.rank() != 3 || table.shape.rank() != 2 || x.shape.dims[2] != table.shape.dims[1]) {
     return Mismatch(Describe("x", x) + " and " + Describe("table", table) +
                     " must be [batch, seq, hidden] and [positions, hidden]");
   }
+  return absl::OkStatus();
+}
+
+Specs InferPositional(const OpView& v) {
+  const Tensor &x = v.in(0), &table = v.in(1);
+  RETURN_IF_ERROR(ExpectTable(v));
   if (x.shape.dims[1] > table.shape.dims[0]) {
     return Mismatch(Describe("x", x) + " is longer than " + Describe("table", table),
                     "use a longer table or a shorter sequence");
@@ -90,7 +95,7 @@ Rows PositionalRows(const OpView& v) {
 
 InputGrads PositionalGradient(GradientContext& g) {
   const TensorId dy = g.output_grads[0];
-  std::vector<TensorId> grads = {g.needs_grad[0] ? dy : -1, -1};
+  std::vector<TensorId> grads = {dy, -1};
   if (g.needs_grad[1]) {
     const TensorId table = g.graph.ops[g.op].inputs[1];
     const int64_t length = g.graph.tensors[table].shape.dims[0];
@@ -103,15 +108,10 @@ InputGrads PositionalGradient(GradientContext& g) {
 
 // Positions are data, so t may also be longer than what is left of the table.
 Specs InferPositionalAt(const OpView& v) {
-  const Tensor &x = v.in(0), &table = v.in(1);
-  RETURN_IF_ERROR(ExpectFloat(v, {"x", "table"}));
-  if (x.shape.rank() != 3 || table.shape.rank() != 2 || x.shape.dims[2] != table.shape.dims[1]) {
-    return Mismatch(Describe("x", x) + " and " + Describe("table", table) +
-                    " must be [batch, seq, hidden] and [positions, hidden]");
-  }
+  RETURN_IF_ERROR(ExpectTable(v));
   RETURN_IF_ERROR(ExpectIds("position", v.in(2)));
   RETURN_IF_ERROR(ExpectDims("position", v.in(2), {1}, "one number"));
-  return std::vector<OutputSpec>{{x.shape, x.dtype}};
+  return std::vector<OutputSpec>{{v.in(0).shape, v.in(0).dtype}};
 }
 
 Rows PositionalAtRows(const OpView& v) {
@@ -149,13 +149,12 @@ std::vector<OpDef> EmbeddingOps() {
   return {
       {.kind = "embedding",
        .usage = "table[V, H], ids[...] -> [..., H]",
-       .min_inputs = 2,
-       .max_inputs = 2,
+       .inputs = {2},
        .infer = InferEmbedding,
        .signatures = EmbeddingRows,
        .gradient = EmbeddingGradient,
        .flops = NoFlops,
-       .family = KernelFamily::kGather,
+       .kernel_class = KernelClass::kGather,
        .indices = {.input = 1, .of = 0, .dim = 0},
        .looks_up = true,
        .exact = true,
@@ -164,20 +163,18 @@ std::vector<OpDef> EmbeddingOps() {
        }},
       {.kind = "embedding_grad",
        .usage = "ids[...], dy[..., H] -> dtable[V, H]",
-       .min_inputs = 2,
-       .max_inputs = 2,
+       .inputs = {2},
        .attrs = {{"vocab", AttrType::kInt, true}},
        .infer = InferEmbeddingGrad,
        .signatures = EmbeddingGradRows,
        .flops = PerElement(1, 1),
-       .family = KernelFamily::kGather,
+       .kernel_class = KernelClass::kGather,
        .indices = {.input = 0, .of = -1, .dim = 0},
        .exact = true,
        .samples = EmbeddingGradSamples},
       {.kind = "positional_embedding",
        .usage = "x[b, t, H], table[T, H] -> x + table[0:t]",
-       .min_inputs = 2,
-       .max_inputs = 2,
+       .inputs = {2},
        .infer = InferPositional,
        .signatures = PositionalRows,
        .gradient = PositionalGradient,
@@ -189,8 +186,7 @@ std::vector<OpDef> EmbeddingOps() {
        }},
       {.kind = "positional_embedding_at",
        .usage = "x[b, t, H], table[T, H], position[1] -> x + table[position : position + t]",
-       .min_inputs = 3,
-       .max_inputs = 3,
+       .inputs = {3},
        .infer = InferPositionalAt,
        .signatures = PositionalAtRows,
        .flops = PerElement(1),
@@ -199,8 +195,7 @@ std::vector<OpDef> EmbeddingOps() {
        }},
       {.kind = "positional_embedding_grad",
        .usage = "dy[b, t, H] -> dtable[T, H]",
-       .min_inputs = 1,
-       .max_inputs = 1,
+       .inputs = {1},
        .attrs = {{"length", AttrType::kInt, true}},
        .infer = InferPositionalGrad,
        .signatures = PositionalGradRows,

@@ -10,7 +10,7 @@
 
 #include "oneflow_core/device/cpu_scratch.h"
 #include "oneflow_core/op/experts.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -170,8 +170,7 @@ std::vector<OpDef> ExpertLinearOps() {
   return {
       {.kind = "expert_linear",
        .usage = "y[G, b, r, C, H], w[E, H, F], offsets[G, b, r, E/G + 1] -> [G, b, r, C, F]",
-       .min_inputs = 3,
-       .max_inputs = 3,
+       .inputs = {3},
        .attrs = {{"transpose_w", AttrType::kBool}, {"taken", AttrType::kInt}},
        .infer = InferExpertLinear,
        .signatures = ExpertLinearRows,
@@ -205,8 +204,7 @@ std::vector<OpDef> ExpertLinearOps() {
            }},
       {.kind = "expert_linear_grad_weight",
        .usage = "y[G, b, r, C, H], dout[G, b, r, C, F], offsets[G, b, r, E/G + 1] -> dw[E, H, F]",
-       .min_inputs = 3,
-       .max_inputs = 3,
+       .inputs = {3},
        .attrs = {{"taken", AttrType::kInt}},
        .infer = InferGradWeight,
        .signatures = GradWeightRows,

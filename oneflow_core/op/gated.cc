@@ -1,7 +1,7 @@
 // gated: gate, up -> act(gate) * up, element by element: the middle of a gated MLP.
 #include <utility>
 
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -23,14 +23,10 @@ Specs InferGated(const OpView& v) { return InferAlike(v, {"gate", "up"}, 1); }
 Specs InferGatedGrad(const OpView& v) { return InferAlike(v, {"dy", "gate", "up"}, 2); }
 
 InputGrads GatedGradient(GradientContext& g) {
-  std::vector<TensorId> grads = {-1, -1};
-  if (!g.needs_grad[0] && !g.needs_grad[1]) return grads;
   const Op op = g.graph.ops[g.op];
   const TensorId dgate = AddGradient(g, "gated_grad", ".dx",
                                      {g.output_grads[0], op.inputs[0], op.inputs[1]}, op.attrs, 2);
-  if (g.needs_grad[0]) grads[0] = dgate;
-  if (g.needs_grad[1]) grads[1] = g.graph.Producer(dgate).outputs[1];
-  return grads;
+  return g.graph.Producer(dgate).outputs;
 }
 
 Samples GatedSamples(const SampleSizes& s) {
@@ -52,8 +48,7 @@ Samples GatedGradSamples(const SampleSizes& s) {
 std::vector<OpDef> GatedOps() {
   return {{.kind = "gated",
            .usage = "gate, up -> act(gate) * up",
-           .min_inputs = 2,
-           .max_inputs = 2,
+           .inputs = {2},
            .attrs = {{"activation", AttrType::kString, true}},
            .infer = InferGated,
            .signatures = AlikeRows,
@@ -64,8 +59,7 @@ std::vector<OpDef> GatedOps() {
            .samples = GatedSamples},
           {.kind = "gated_grad",
            .usage = "dy, gate, up -> dgate, dup",
-           .min_inputs = 3,
-           .max_inputs = 3,
+           .inputs = {3},
            .outputs = 2,
            .attrs = {{"activation", AttrType::kString, true}},
            .infer = InferGatedGrad,

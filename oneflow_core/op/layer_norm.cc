@@ -2,7 +2,7 @@
 // its gradients read again. y and its gradient may be bf16, or these and x and its gradient; all
 // else is wide.
 #include "oneflow_core/device/cuda_scratch.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -140,8 +140,7 @@ std::vector<OpDef> LayerNormOps() {
   return {
       {.kind = "layer_norm",
        .usage = "x[..., H], gamma[H], (beta[H]) -> y[..., H], mean[...], rstd[...]",
-       .min_inputs = 2,
-       .max_inputs = 3,
+       .inputs = {2, 3},
        .outputs = 3,
        .attrs = {{"epsilon", AttrType::kDouble},
                  // The type of y, where it is not x's.
@@ -150,7 +149,7 @@ std::vector<OpDef> LayerNormOps() {
        .signatures = LayerNormRows,
        .gradient = LayerNormGradient,
        .flops = PerElement(8),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .overwrites = true,
        .precision = {Precision::kStream, Precision::kWide},
        .may_round = true,
@@ -158,23 +157,21 @@ std::vector<OpDef> LayerNormOps() {
        .samples = LayerNormSamples},
       {.kind = "layer_norm_grad_input",
        .usage = "dy, x, gamma, mean, rstd -> dx",
-       .min_inputs = 5,
-       .max_inputs = 5,
+       .inputs = {5},
        .infer = InferGradInput,
        .signatures = GradInputRows,
        .flops = PerElement(12),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .precision = {Precision::kToStream, Precision::kStream, Precision::kWide},
        .samples = GradInputSamples},
       {.kind = "layer_norm_grad_weight",
        .usage = "dy, x, mean, rstd -> dgamma[H], dbeta[H]",
-       .min_inputs = 4,
-       .max_inputs = 4,
+       .inputs = {4},
        .outputs = 2,
        .infer = LayerNormInferGradWeight,
        .signatures = LayerNormGradWeightRows,
        .flops = PerElement(5),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .precision = {Precision::kToStream, Precision::kStream, Precision::kWide},
        .cuda_workspace = GradWeightOnCuda,
        .samples = GradWeightSamples},

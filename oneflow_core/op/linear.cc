@@ -9,8 +9,8 @@
 //
 // x and w may be bf16, and so is the result then, and a bias may be; it is added in f32, before the
 // result is rounded.
-#include "oneflow_core/op/families.h"
 #include "oneflow_core/op/linear_dims.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -152,7 +152,7 @@ Rows LinearAddRows(const OpView& v) {
 
 InputGrads LinearAddGradient(GradientContext& g) {
   ASSIGN_OR_RETURN(std::vector<TensorId> grads, GradientFrom(g, g.output_grads[0], /*bias=*/3));
-  if (g.needs_grad[2]) grads[2] = g.output_grads[0];
+  grads[2] = g.output_grads[0];
   return grads;
 }
 
@@ -284,7 +284,7 @@ Rows AddBiasRows(const OpView& v) {
 InputGrads AddBiasGradient(GradientContext& g) {
   const TensorId dy = g.output_grads[0];
   const int64_t lead = BiasLead({g.graph, g.graph.ops[g.op]});
-  std::vector<TensorId> grads = {g.needs_grad[0] ? dy : -1, -1};
+  std::vector<TensorId> grads = {dy, -1};
   if (g.needs_grad[1]) {
     grads[1] = AddGradient(g, "linear_grad_bias", ".dbias", {dy}, {{"lead", lead}});
   }
@@ -294,17 +294,13 @@ InputGrads AddBiasGradient(GradientContext& g) {
 }  // namespace
 
 std::vector<OpDef> LinearOps() {
-  const std::vector<AttrDef> attrs = {{"contract", AttrType::kInt},
-                                      {"transpose_w", AttrType::kBool},
-                                      {"then", AttrType::kString},
-                                      {"wide", AttrType::kBool}};
+  const std::vector<AttrDef> attrs = LinearAttrs();
   std::vector<AttrDef> gated_attrs = attrs;
   gated_attrs.push_back({"activation", AttrType::kString, true});
   return {
       {.kind = "linear",
        .usage = "x[..., c...], w[c..., o...], (bias[o...]) -> [..., o...]",
-       .min_inputs = 2,
-       .max_inputs = 3,
+       .inputs = {2, 3},
        .attrs = attrs,
        .infer = InferLinear,
        .signatures = LinearRows,
@@ -316,8 +312,7 @@ std::vector<OpDef> LinearOps() {
       {.kind = "linear",
        .then = "gelu",
        .usage = "x[..., c...], w[c..., o...], (bias[o...]) -> y[..., o...], gelu(y)",
-       .min_inputs = 2,
-       .max_inputs = 3,
+       .inputs = {2, 3},
        .outputs = 2,
        .attrs = attrs,
        .infer = InferLinearGelu,
@@ -331,8 +326,7 @@ std::vector<OpDef> LinearOps() {
       {.kind = "linear",
        .then = "add",
        .usage = "x[..., c...], w[c..., o...], a[..., o...], (bias[o...]) -> [..., o...]",
-       .min_inputs = 3,
-       .max_inputs = 4,
+       .inputs = {3, 4},
        .attrs = attrs,
        .infer = InferLinearAdd,
        .signatures = LinearAddRows,
@@ -345,8 +339,7 @@ std::vector<OpDef> LinearOps() {
        .then = "gated",
        .usage = "x[..., c...], w[c..., o...], gate[..., o...], (bias[o...]) -> up[..., o...], "
                 "act(gate) * up",
-       .min_inputs = 3,
-       .max_inputs = 4,
+       .inputs = {3, 4},
        .outputs = 2,
        .attrs = gated_attrs,
        .infer = InferLinearGated,
@@ -359,8 +352,7 @@ std::vector<OpDef> LinearOps() {
        .samples = LinearGatedSamples},
       {.kind = "add_bias",
        .usage = "y[..., o...], bias[o...] -> [..., o...]",
-       .min_inputs = 2,
-       .max_inputs = 2,
+       .inputs = {2},
        .infer = InferAddBias,
        .signatures = AddBiasRows,
        .gradient = AddBiasGradient,

@@ -1,4 +1,4 @@
-// The roles of dimensions in the `linear` family, of a logical op and on one device. Internal to
+// The roles of dimensions in the `linear` ops, of a logical op and on one device. Internal to
 // op/.
 //
 //   x[lead..., c...]   y[lead..., o...]   w[c..., o...], or w[o..., c...] when transposed
@@ -15,6 +15,14 @@ struct LinearDims {
   int w_c() const { return transposed ? o : 0; }  // first c dimension of w
   int w_o() const { return transposed ? 0 : c; }  // first o dimension of w
 };
+
+// The attributes of every form of `linear` and of linear_grad_input.
+inline std::vector<AttrDef> LinearAttrs() {
+  return {{"contract", AttrType::kInt},
+          {"transpose_w", AttrType::kBool},
+          {"then", AttrType::kString},
+          {"wide", AttrType::kBool}};
+}
 
 // The elements over the c and over the o dimensions of a weight.
 struct WeightSides {

@@ -3,8 +3,8 @@
 // these gradients of what it gives, which the pass `fuse` makes of two ops. All read bf16, too;
 // what adds up over micro-batches, the gradients of weight and bias, is f32 then.
 #include "oneflow_core/device/cuda_scratch.h"
-#include "oneflow_core/op/families.h"
 #include "oneflow_core/op/linear_dims.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -228,17 +228,13 @@ Rows GradBiasRows(const OpView& v) {
 }  // namespace
 
 std::vector<OpDef> LinearGradOps() {
-  const std::vector<AttrDef> attrs = {{"contract", AttrType::kInt},
-                                      {"transpose_w", AttrType::kBool},
-                                      {"then", AttrType::kString},
-                                      {"wide", AttrType::kBool}};
+  const std::vector<AttrDef> attrs = LinearAttrs();
   std::vector<AttrDef> gated_attrs = attrs;
   gated_attrs.push_back({"activation", AttrType::kString, true});
   return {
       {.kind = "linear_grad_input",
        .usage = "dy[..., o...], w -> dx[..., c...]",
-       .min_inputs = 2,
-       .max_inputs = 2,
+       .inputs = {2},
        .attrs = attrs,
        .infer = LinearGradInferGradInput,
        .signatures = LinearGradInputRows,
@@ -249,8 +245,7 @@ std::vector<OpDef> LinearGradOps() {
       {.kind = "linear_grad_input",
        .then = "gelu_grad",
        .usage = "dy[..., o...], w, x[..., c...] -> dx[..., c...]",
-       .min_inputs = 3,
-       .max_inputs = 3,
+       .inputs = {3},
        .attrs = attrs,
        .infer = InferGeluGradInput,
        .signatures = GeluGradInputRows,
@@ -264,8 +259,7 @@ std::vector<OpDef> LinearGradOps() {
       {.kind = "linear_grad_input",
        .then = "gated_grad",
        .usage = "dy[..., o...], w, gate[..., c...], up[..., c...] -> dgate, dup",
-       .min_inputs = 4,
-       .max_inputs = 4,
+       .inputs = {4},
        .outputs = 2,
        .attrs = gated_attrs,
        .infer = InferGatedGradInput,
@@ -277,8 +271,7 @@ std::vector<OpDef> LinearGradOps() {
        .samples = GatedGradInputSamples},
       {.kind = "linear_grad_weight",
        .usage = "x[..., c...], dy[..., o...] -> dw, shaped as w",
-       .min_inputs = 2,
-       .max_inputs = 2,
+       .inputs = {2},
        .attrs = {{"contract", AttrType::kInt},
                  {"transpose_w", AttrType::kBool},
                  {"lead", AttrType::kInt, true},
@@ -291,8 +284,7 @@ std::vector<OpDef> LinearGradOps() {
        .samples = LinearGradWeightSamples},
       {.kind = "linear_grad_bias",
        .usage = "dy[..., o...] -> dbias[o...]",
-       .min_inputs = 1,
-       .max_inputs = 1,
+       .inputs = {1},
        .attrs = {{"lead", AttrType::kInt, true}},
        .infer = InferGradBias,
        .signatures = GradBiasRows,

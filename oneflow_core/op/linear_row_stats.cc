@@ -13,7 +13,7 @@
 #include "oneflow_core/op/linear_row_stats_dims.h"
 
 #include "oneflow_core/device/cuda_scratch.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -190,8 +190,7 @@ std::vector<OpDef> LinearRowStatsOps() {
   return {
       {.kind = "linear_row_stats",
        .usage = "x[..., H], w[V, H], labels[...] -> max[...], sum[...], picked[...]",
-       .min_inputs = 3,
-       .max_inputs = 3,
+       .inputs = {3},
        .outputs = 3,
        .attrs = {{"ignore_negative", AttrType::kBool}, {"pieces", AttrType::kInt}},
        .infer = InferStats,
@@ -212,8 +211,7 @@ std::vector<OpDef> LinearRowStatsOps() {
       {.kind = "linear_row_stats_grad",
        .usage = "x[..., H], w[V, H], labels[...], max[...], sum[...], dloss[] -> dx[..., H], "
                 "dw[V, H]",
-       .min_inputs = 6,
-       .max_inputs = 6,
+       .inputs = {6},
        .outputs = 2,
        .attrs = {{"scale", AttrType::kDouble, true},
                  {"ignore_negative", AttrType::kBool},

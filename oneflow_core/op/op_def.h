@@ -1,7 +1,8 @@
-// The definition of a kind of op: everything the compiler knows about it. One file an op family
-// (op/linear.cc, op/layer_norm.cc, ...; op/elementwise.cc for the simple ones), collected in one
-// constant table by op/registry.cc. There is no registration at run time. Every property of a kind
-// is a field of its row, so that passes, cost model, verifier and tests name no kinds.
+// The definition of a kind of op: everything the compiler knows about it. Kinds that belong
+// together are one file (op/linear.cc, op/layer_norm.cc, ...; op/elementwise.cc for the simple
+// ones), and op/registry.cc collects all in one constant table. There is no registration at run
+// time. Every property of a kind is a field of its row, so that passes, cost model, verifier and
+// tests name no kinds.
 //
 // An op definition is not a kernel: it never computes. The kernel of the same key is in
 // actor_runtime/kernel.
@@ -93,7 +94,7 @@ struct Indices {
 };
 
 // The figures of a device that give the time of a kernel (oneflow_core/cost/kernel_cost.h).
-enum class KernelFamily : uint8_t {
+enum class KernelClass : uint8_t {
   kElements,  // element by element
   kRows,      // sums and maxima of rows: norms, softmax, losses
   kGather,    // rows that indices select
@@ -108,13 +109,19 @@ struct CountedFlops {
   double hidden = 0;  // of `model`: of pairs that causality hides, which no kernel needs to compute
 };
 
+// The number of inputs of an op: {2}, {2, 3} or {1, kAnyNumber}.
+inline constexpr int kAnyNumber = -1;
+struct Arity {
+  int least = 0, most = least;
+};
+
 struct OpDef {
   std::string kind;
   // A kind may have several forms, each with a row: the op that a product's kernel applies to its
   // result, as the attribute `then` names it. Empty for the plain one.
   std::string then;
   std::string usage;  // "x[..., c...], w[c..., o...], (bias[o...]) -> [..., o...]", for messages
-  int min_inputs = 0, max_inputs = 0;  // max -1: any number
+  Arity inputs;
   int outputs = 1;
   // The first `updates` inputs are variables, and as many first outputs their new values. The op
   // updates them in place, so input and output have the same layout and no boxing between. Only
@@ -129,9 +136,9 @@ struct OpDef {
   // Returns all rows of the 1-D table for these shapes, the preferred first; all-B is always among
   // them, except for kinds that fix their output (boxing).
   std::function<std::vector<Signature>(const OpView&)> signatures;
-  // Appends gradient ops; returns the gradient of each input (-1 if needs_grad is false, or if none
-  // flows). It has the input's shape, but for `mean_nll`: see op/cross_entropy.cc. Null: not
-  // differentiable (gradients stop).
+  // Appends gradient ops; returns the gradient of each input, -1 if none flows. It has the input's
+  // shape, but for `mean_nll`: see op/cross_entropy.cc. Called if at least one input needs one; the
+  // gradients of the others are not used. Null: not differentiable (gradients stop).
   std::function<absl::StatusOr<std::vector<TensorId>>(GradientContext&)> gradient;
   // Floating point operations of the logical op (matrix products count 2 m n k; the rest a few an
   // element).
@@ -149,11 +156,11 @@ struct OpDef {
   // Null: those of `product`, or none. Required of own_products that have a kernel.
   std::function<CountedFlops(const LocalOp&)> counted_flops;
   bool HasProducts() const { return product != nullptr || own_products; }
-  // The family of a kind without products; FindFamily has all.
-  KernelFamily family = KernelFamily::kElements;
-  KernelFamily FindFamily() const {
-    if (attention != nullptr) return KernelFamily::kAttention;
-    return HasProducts() ? KernelFamily::kProducts : family;
+  // The class of a kind without products; FindKernelClass has all.
+  KernelClass kernel_class = KernelClass::kElements;
+  KernelClass FindKernelClass() const {
+    if (attention != nullptr) return KernelClass::kAttention;
+    return HasProducts() ? KernelClass::kProducts : kernel_class;
   }
   Indices indices;
   Positions positions = Positions::kNone;

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "oneflow_core/device/cuda_scratch.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -140,8 +140,7 @@ std::vector<OpDef> OptimizerOps() {
   return {
       {.kind = "sum_squares",
        .usage = "g -> f64[], or with `dim` f64[size of that dimension]",
-       .min_inputs = 1,
-       .max_inputs = 1,
+       .inputs = {1},
        .attrs = {{"dim", AttrType::kInt}},
        .infer = InferSumSquares,
        .signatures = SumSquaresRows,
@@ -157,8 +156,7 @@ std::vector<OpDef> OptimizerOps() {
        }},
       {.kind = "sum_in_order",
        .usage = "x (f64[n]) -> f64[], from the first to the last",
-       .min_inputs = 1,
-       .max_inputs = 1,
+       .inputs = {1},
        .infer = InferSumInOrder,
        .signatures = OnlyB,
        .flops = PerElement(4),  // a sum waits for the one before it
@@ -168,8 +166,7 @@ std::vector<OpDef> OptimizerOps() {
        }},
       {.kind = "global_norm",
        .usage = "s1, s2, ... (f64[]) -> f64[]",
-       .min_inputs = 1,
-       .max_inputs = -1,
+       .inputs = {1, kAnyNumber},
        .infer = InferGlobalNorm,
        .signatures = OnlyB,
        .flops = [](const OpView& v) { return static_cast<double>(v.n_inputs()); },
@@ -179,8 +176,7 @@ std::vector<OpDef> OptimizerOps() {
        }},
       {.kind = "adamw",
        .usage = "w, m, v, g, (norm (f64[])), (count (f64[])) -> w, m, v",
-       .min_inputs = 4,
-       .max_inputs = 6,
+       .inputs = {4, 6},
        .outputs = 3,
        .updates = 3,
        .attrs = {{"decay", AttrType::kBool},
@@ -201,8 +197,7 @@ std::vector<OpDef> OptimizerOps() {
        }},
       {.kind = "next_adamw",
        .usage = "m, v, w, g, (count (f64[])) -> m, v, next w",
-       .min_inputs = 4,
-       .max_inputs = 5,
+       .inputs = {4, 5},
        .outputs = 3,
        .updates = 2,
        .versioned_updates = 1,
@@ -219,8 +214,7 @@ std::vector<OpDef> OptimizerOps() {
        }},
       {.kind = "add_counts",
        .usage = "c1, c2, ... (f64[n]) -> f64[n]",
-       .min_inputs = 1,
-       .max_inputs = -1,
+       .inputs = {1, kAnyNumber},
        .infer = InferAddCounts,
        .signatures = LinearAlikeRows,
        .flops = [](const OpView& v) { return static_cast<double>(v.n_inputs()); },
@@ -232,8 +226,7 @@ std::vector<OpDef> OptimizerOps() {
        }},
       {.kind = "even_bias",
        .usage = "bias[E], counts (f64[E + 1]), (norm (f64[])) -> bias",
-       .min_inputs = 2,
-       .max_inputs = 3,
+       .inputs = {2, 3},
        .updates = 1,
        .attrs = {{"rate", AttrType::kDouble, true}},
        .infer = InferEvenBias,
@@ -245,8 +238,7 @@ std::vector<OpDef> OptimizerOps() {
        .samples = [](const SampleSizes& s) { return EvenBiasSamples(s, /*with_norm=*/true); }},
       {.kind = "next_even_bias",
        .usage = "bias[E], counts (f64[E + 1]) -> next bias",
-       .min_inputs = 2,
-       .max_inputs = 2,
+       .inputs = {2},
        .versioned_updates = 1,
        .attrs = {{"rate", AttrType::kDouble, true}},
        .infer = InferEvenBias,

@@ -1,7 +1,7 @@
 // take_part: x -> y, part `index` of `parts` along dimension `dim`; join_parts: the parts in order
 // -> y. With `blocks` the dimension is so many blocks, of each of which a part is taken: a device
 // that has entire blocks has its own part of each. Copies, of which one undoes the other.
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -97,8 +97,7 @@ Samples JoinSamples(const SampleSizes& s) {
 std::vector<OpDef> PartsOps() {
   return {{.kind = "take_part",
            .usage = "x -> y",
-           .min_inputs = 1,
-           .max_inputs = 1,
+           .inputs = {1},
            .attrs = {{"dim", AttrType::kInt, true},
                      {"parts", AttrType::kInt, true},
                      {"index", AttrType::kInt, true},
@@ -113,8 +112,7 @@ std::vector<OpDef> PartsOps() {
            .samples = TakeSamples},
           {.kind = "join_parts",
            .usage = "x, ... -> y",
-           .min_inputs = 1,
-           .max_inputs = -1,
+           .inputs = {1, kAnyNumber},
            .attrs = {{"dim", AttrType::kInt, true}, {"blocks", AttrType::kInt}},
            .infer = InferJoin,
            .signatures = PartsRows,

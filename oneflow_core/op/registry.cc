@@ -4,20 +4,20 @@
 
 #include <glog/logging.h>
 
-#include "oneflow_core/op/families.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/op/op_tables.h"
 
 namespace oneflow {
 namespace {
 
 std::vector<OpDef> BuildTable() {
   std::vector<OpDef> table;
-#define LISTED(family) family,
-  for (const auto family : {
-#include "oneflow_core/op/families.inc.h"
+#define LISTED(rows) rows,
+  for (const auto rows : {
+#include "oneflow_core/op/op_tables.inc.h"
        }) {
 #undef LISTED
-    std::vector<OpDef> defs = family();
+    std::vector<OpDef> defs = rows();
     std::move(defs.begin(), defs.end(), std::back_inserter(table));
   }
   std::sort(table.begin(), table.end(), [](const OpDef& a, const OpDef& b) {

@@ -7,6 +7,7 @@
 
 #include "oneflow_core/graph/graph.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {
@@ -55,7 +56,7 @@ TEST_CASE("every definition is complete") {
     CHECK(def.flops != nullptr);
     CHECK(def.usage.find("->") != std::string::npos);
     CHECK(def.outputs >= 1);
-    CHECK((def.max_inputs == -1 || def.max_inputs >= def.min_inputs));
+    CHECK((def.inputs.most == kAnyNumber || def.inputs.most >= def.inputs.least));
     CHECK_FALSE((def.product && def.own_products));
     if (def.own_products && def.on_cpu) CHECK(def.counted_flops != nullptr);
     if (!def.HasProducts()) CHECK(def.counted_flops == nullptr);

@@ -2,7 +2,7 @@
 // each row, which its gradients read again. x, y and their gradients may each be bf16; all else is
 // wide. The rows may be those of the residual stream, or those of a head.
 #include "oneflow_core/device/cuda_scratch.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -134,8 +134,7 @@ std::vector<OpDef> RmsNormOps() {
   return {
       {.kind = "rms_norm",
        .usage = "x[..., H], gamma[H] -> y[..., H], rstd[...]",
-       .min_inputs = 2,
-       .max_inputs = 2,
+       .inputs = {2},
        .outputs = 2,
        .attrs = {{"epsilon", AttrType::kDouble},
                  // The type of y, where it is not x's.
@@ -144,7 +143,7 @@ std::vector<OpDef> RmsNormOps() {
        .signatures = RmsNormRows,
        .gradient = RmsNormGradient,
        .flops = PerElement(4),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .overwrites = true,
        .precision = {Precision::kToStream, Precision::kWide},
        .may_round = true,
@@ -152,22 +151,20 @@ std::vector<OpDef> RmsNormOps() {
        .samples = RmsNormSamples},
       {.kind = "rms_norm_grad_input",
        .usage = "dy, x, gamma, rstd -> dx",
-       .min_inputs = 4,
-       .max_inputs = 4,
+       .inputs = {4},
        .infer = RmsNormInferGradInput,
        .signatures = RmsNormGradInputRows,
        .flops = PerElement(7),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .precision = {Precision::kToStream, Precision::kToStream, Precision::kWide},
        .samples = RmsNormGradInputSamples},
       {.kind = "rms_norm_grad_weight",
        .usage = "dy, x, rstd -> dgamma[H]",
-       .min_inputs = 3,
-       .max_inputs = 3,
+       .inputs = {3},
        .infer = RmsNormInferGradWeight,
        .signatures = RmsNormGradWeightRows,
        .flops = PerElement(3),
-       .family = KernelFamily::kRows,
+       .kernel_class = KernelClass::kRows,
        .precision = {Precision::kToStream, Precision::kToStream, Precision::kWide},
        .cuda_workspace = RmsNormGradWeightOnCuda,
        .samples = RmsNormGradWeightSamples},

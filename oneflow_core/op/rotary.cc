@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -93,7 +93,6 @@ Rows RotaryRows(const OpView& v) {
 InputGrads RotaryGradient(GradientContext& g) {
   const Op op = g.graph.ops[g.op];
   std::vector<TensorId> grads(op.inputs.size(), -1);
-  if (!g.needs_grad[0]) return grads;
   std::vector<TensorId> inputs = op.inputs;
   inputs[0] = g.output_grads[0];
   AttrMap attrs = op.attrs;
@@ -123,8 +122,7 @@ Samples RotarySamples(const SampleSizes& s) {
 std::vector<OpDef> RotaryOps() {
   return {{.kind = "rotary",
            .usage = "x[b, t, ..., d], (positions[b, t] or [1]) -> y",
-           .min_inputs = 1,
-           .max_inputs = 2,
+           .inputs = {1, 2},
            .attrs = {{"theta", AttrType::kDouble, true},
                      {"inverse", AttrType::kBool},
                      {std::string(kFactor), AttrType::kDouble},

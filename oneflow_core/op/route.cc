@@ -27,8 +27,8 @@
 
 #include "oneflow_core/device/cuda_scratch.h"
 #include "oneflow_core/op/experts.h"
-#include "oneflow_core/op/families.h"
 #include "oneflow_core/op/moved_bias.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -244,8 +244,7 @@ std::vector<OpDef> RouteOps() {
       {.kind = "route",
        .usage = "logits[b, t, E], (bias[E]) -> w[b, t, k], ids[b, t, k], slots[b, t, k], "
                 "offsets[G, b, r, E/G + 1]",
-       .min_inputs = 1,
-       .max_inputs = 2,
+       .inputs = {1, 2},
        .outputs = 4,
        .attrs = std::move(attrs),
        .infer = InferRoute,
@@ -257,8 +256,7 @@ std::vector<OpDef> RouteOps() {
        .samples = MakeRouteSamples},
       {.kind = "route_grad",
        .usage = "logits[b, t, E], ids[b, t, k], dw[b, t, k], (count (f64[])) -> dlogits[b, t, E]",
-       .min_inputs = 3,
-       .max_inputs = 4,
+       .inputs = {3, 4},
        .attrs = std::move(grad_attrs),
        .infer = InferRouteGrad,
        .signatures = RouteGradRows,
@@ -272,8 +270,7 @@ std::vector<OpDef> RouteOps() {
        .samples = RouteGradSamples},
       {.kind = "count_choices",
        .usage = "ids[b, t, k], slots[b, t, k] -> f64[E + 1]",
-       .min_inputs = 2,
-       .max_inputs = 2,
+       .inputs = {2},
        .attrs = {{"experts", AttrType::kInt, true}},
        .infer = InferCountChoices,
        .signatures = CountChoicesRows,

@@ -8,6 +8,7 @@
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/op/op_samples.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {

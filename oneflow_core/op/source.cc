@@ -1,5 +1,5 @@
 // Ops without inputs: data, variables, constants.
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {

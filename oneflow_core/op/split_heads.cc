@@ -1,6 +1,6 @@
 // Ops on heads for attention without a fused kernel: split_heads makes queries, keys and
 // values, a matrix [t, d] a head, of qkv; swap_dims brings the heads of a position together again.
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -43,7 +43,6 @@ Rows SplitHeadsGradRows(const OpView& v) {
 }
 
 InputGrads SplitHeadsGradient(GradientContext& g) {
-  if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
   const std::vector<TensorId> parts = g.graph.ops[g.op].outputs;
   std::vector<TensorId> grads = g.output_grads;
   for (int i = 0; i < kParts; ++i) {
@@ -87,7 +86,6 @@ Rows SwapDimsRows(const OpView& v) {
 }
 
 InputGrads SwapDimsGradient(GradientContext& g) {
-  if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
   return std::vector<TensorId>{AddGradient(g, "swap_dims", ".dx", {g.output_grads[0]})};
 }
 
@@ -96,8 +94,7 @@ InputGrads SwapDimsGradient(GradientContext& g) {
 std::vector<OpDef> SplitHeadsOps() {
   return {{.kind = "split_heads",
            .usage = "qkv[b, t, 3, heads, d] -> q, k, v, each [b, heads, t, d]",
-           .min_inputs = 1,
-           .max_inputs = 1,
+           .inputs = {1},
            .outputs = kParts,
            .infer = InferSplitHeads,
            .signatures = SplitHeadsRows,
@@ -111,8 +108,7 @@ std::vector<OpDef> SplitHeadsOps() {
                }},
           {.kind = "split_heads_grad",
            .usage = "dq, dk, dv -> dqkv",
-           .min_inputs = kParts,
-           .max_inputs = kParts,
+           .inputs = {kParts},
            .infer = InferSplitHeadsGrad,
            .signatures = SplitHeadsGradRows,
            .flops = PerElement(0),
@@ -125,8 +121,7 @@ std::vector<OpDef> SplitHeadsOps() {
                }},
           {.kind = "swap_dims",
            .usage = "x[a, b, c, ...] -> y[a, c, b, ...]",
-           .min_inputs = 1,
-           .max_inputs = 1,
+           .inputs = {1},
            .infer = InferSwapDims,
            .signatures = SwapDimsRows,
            .gradient = SwapDimsGradient,

@@ -6,7 +6,7 @@
 //
 // The second has the r query heads of a group, its key and its value side by side.
 #include "oneflow_core/op/attention_dims.h"
-#include "oneflow_core/op/families.h"
+#include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
 namespace oneflow {
@@ -47,7 +47,6 @@ Rows JoinRows(const OpView& v) {
 }
 
 InputGrads SplitGradient(GradientContext& g) {
-  if (!g.needs_grad[0]) return std::vector<TensorId>{-1};
   const Op op = g.graph.ops[g.op];
   std::vector<TensorId> grads = g.output_grads;
   for (int i = 0; i < kSplitQkvParts; ++i) {
@@ -87,8 +86,7 @@ std::vector<OpDef> SplitQkvOps() {
   const std::vector<AttrDef> attrs = {{"parts_first", AttrType::kBool, /*required=*/true}};
   return {{.kind = "split_qkv",
            .usage = "qkv[b, t, 3, heads, d] or qkv[b, t, g, r + 2, d] -> q, k, v",
-           .min_inputs = 1,
-           .max_inputs = 1,
+           .inputs = {1},
            .outputs = kSplitQkvParts,
            .attrs = attrs,
            .infer = InferSplit,
@@ -103,8 +101,7 @@ std::vector<OpDef> SplitQkvOps() {
                }},
           {.kind = "join_qkv",
            .usage = "dq, dk, dv -> dqkv",
-           .min_inputs = kSplitQkvParts,
-           .max_inputs = kSplitQkvParts,
+           .inputs = {kSplitQkvParts},
            .attrs = attrs,
            .infer = SplitQkvInferJoin,
            .signatures = JoinRows,

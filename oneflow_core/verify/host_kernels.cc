@@ -1,4 +1,4 @@
-#include "oneflow_core/verify/host_kernels.h"
+#include "oneflow_core/verify/checks.h"
 
 #include <vector>
 
@@ -22,14 +22,12 @@ const std::vector<OpDef>& HostKernels() {
         {.kind = "feed", .usage = "-> x", .attrs = {name, input, {"source", AttrType::kString}}},
         {.kind = "fetch",
          .usage = "x ->",
-         .min_inputs = 1,
-         .max_inputs = 1,
+         .inputs = {1},
          .outputs = 0,
          .attrs = {name, replicated, {"raw", AttrType::kBool}}},
         {.kind = "report",
          .usage = "loss, (norm), (labels), (choices[n]) ->",
-         .min_inputs = 1,
-         .max_inputs = 4,
+         .inputs = {1, 4},
          .outputs = 0,
          .attrs = {{"counted", AttrType::kBool}}},
         {.kind = "init_variable",
@@ -37,13 +35,12 @@ const std::vector<OpDef>& HostKernels() {
          .attrs = {name, {"init", AttrType::kString, true}, {"init_value", AttrType::kDouble}}},
         {.kind = "save_slice",
          .usage = "w ->",
-         .min_inputs = 1,
-         .max_inputs = 1,
+         .inputs = {1},
          .outputs = 0,
          .attrs = {name, replicated}},
         {.kind = "load_slice", .usage = "-> w", .attrs = {name}},
-        {.kind = "copy_in", .usage = "x -> x", .min_inputs = 1, .max_inputs = 1},
-        {.kind = "copy_out", .usage = "x -> x", .min_inputs = 1, .max_inputs = 1},
+        {.kind = "copy_in", .usage = "x -> x", .inputs = {1}},
+        {.kind = "copy_out", .usage = "x -> x", .inputs = {1}},
     };
   }();
   return table;

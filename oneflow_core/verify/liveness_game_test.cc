@@ -12,8 +12,7 @@
 #include "oneflow_core/net/byte_game.h"
 #include "oneflow_core/net/random_program.h"
 #include "oneflow_core/plan/arenas.h"
-#include "oneflow_core/verify/verify_liveness.h"
-#include "oneflow_core/verify/verify_types.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
 namespace {

@@ -1,9 +1,10 @@
-#include "oneflow_core/verify/origin.h"
+#include "oneflow_core/verify/checks.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 
@@ -13,7 +14,7 @@ Origin FindOrigin(const PlanNet& net, int reg) {
     if (writer < 0) break;
     const proto::Actor& actor = net.actor(writer);
     if (!actor.has_boxing()) return {writer, reg};
-    if (actor.kernel() == "zero_fill") break;
+    if (IsFill(actor.kernel())) break;
     const std::vector<int> out = DataOutputs(*net.plan, *net.program, actor);
     const bool received = actor.exchange().has_partner();
     const std::vector<int> in = DataInputs(

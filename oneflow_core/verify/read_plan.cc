@@ -3,7 +3,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/fingerprint.h"
 #include "oneflow_core/plan/plan_format.h"
-#include "oneflow_core/verify/verify_types.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
 

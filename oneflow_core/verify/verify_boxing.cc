@@ -1,25 +1,14 @@
-#include "oneflow_core/verify/verify_boxing.h"
+#include "oneflow_core/verify/checks.h"
 
 #include <algorithm>
-#include <iterator>
-#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/tensor/primitive.h"
 #include "oneflow_core/tensor/tensor_proto.h"
-#include "oneflow_core/verify/damaged_plan.h"
 
 namespace oneflow {
 namespace {
-
-// The change of SBP that the name of a collective promises on each axis of its group.
-struct Form {
-  std::string_view kernel;
-  bool reduces, cuts_input, cuts_output;
-};
-constexpr Form kForms[] = {{"all_gather", false, true, false},
-                           {"reduce_scatter", true, false, true},
-                           {"all_reduce", true, false, false}};
 
 bool CutsBy(const Layout& layout, int axis) {
   return std::any_of(layout.splits.begin(), layout.splits.end(),
@@ -49,7 +38,8 @@ absl::Status BoxingCheck::Check(const proto::Actor& actor, const proto::Register
   if (actor.boxing().reduce() == proto::Boxing::NONE && copies > 1)
     return DamagedPlan(where, "sums without a reduction");
   if (actor.boxing().fill() != proto::Boxing::NOTHING) return CheckFill(actor, in, out, where);
-  if (actor.kernel() == "all_to_all") copies *= CountCopies(in, along);
+  const Primitive* primitive = FindPrimitive(actor.kernel());
+  if (primitive != nullptr && primitive->several) copies *= CountCopies(in, along);
   const Covering covering{in, out, along, copies};
   const auto [known, fresh] = coverings_.try_emplace(covering);
   if (fresh) known->second = Uncovered(covering);
@@ -62,16 +52,16 @@ absl::Status BoxingCheck::Check(const proto::Actor& actor, const proto::Register
 // exchange that does not reduce.
 absl::Status BoxingCheck::CheckForm(const proto::Actor& actor, const Covering& covering,
                                     const std::string& where) const {
-  const Form* form = std::find_if(std::begin(kForms), std::end(kForms),
-                                  [&](const Form& f) { return f.kernel == actor.kernel(); });
-  const bool named = form != std::end(kForms);
+  const Primitive* primitive = FindPrimitive(actor.kernel());
+  const bool named = primitive != nullptr && !primitive->several;
   const auto& reduced = actor.boxing().reduce_axis();
-  bool good = (actor.boxing().reduce() != proto::Boxing::NONE) == (named && form->reduces);
+  bool good = (actor.boxing().reduce() != proto::Boxing::NONE) == (named && primitive->reduces());
   for (const int axis : covering.along) {
     if (!named || mesh_.axes[axis].size == 1) continue;
-    good &= CutsBy(covering.in, axis) == form->cuts_input &&
-            CutsBy(covering.out, axis) == form->cuts_output &&
-            (std::find(reduced.begin(), reduced.end(), axis) != reduced.end()) == form->reduces;
+    good &=
+        CutsBy(covering.in, axis) == (primitive->from == kIsS) &&
+        CutsBy(covering.out, axis) == (primitive->to == kIsS) &&
+        (std::find(reduced.begin(), reduced.end(), axis) != reduced.end()) == primitive->reduces();
   }
   return good ? absl::OkStatus()
               : DamagedPlan(where, absl::StrCat("does not go between its layouts as ",
@@ -94,7 +84,7 @@ absl::Status BoxingCheck::CheckZeroes(const proto::Actor& actor, const Layout& i
   for (const int axis : actor.boxing().zero_unless_first()) {
     if (axis < 0 || axis >= static_cast<int>(mesh_.axes.size()))
       return DamagedPlan(where, "zeroes along no axis");
-    if (actor.kernel() != "zero_fill") {
+    if (!IsFill(actor.kernel())) {
       return DamagedPlan(where, absl::StrCat("zeroes along axis ", mesh_.axes[axis].name,
                                              ", but is no zero_fill"));
     }
@@ -111,7 +101,7 @@ absl::Status BoxingCheck::CheckZeroes(const proto::Actor& actor, const Layout& i
 // be lost, because no other device holds them.
 absl::Status BoxingCheck::CheckFill(const proto::Actor& actor, const Layout& in, const Layout& out,
                                     const std::string& where) const {
-  if (actor.kernel() != "zero_fill") return DamagedPlan(where, "fills, but is no zero_fill");
+  if (!IsFill(actor.kernel())) return DamagedPlan(where, "fills, but is no zero_fill");
   if (!proto::Boxing::Fill_IsValid(actor.boxing().fill()))
     return DamagedPlan(where, absl::StrCat("fills with ", actor.boxing().fill()));
   for (const Coordinate& c : CoordinatesThatDiffer(in, out)) {

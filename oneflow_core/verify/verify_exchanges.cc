@@ -1,15 +1,13 @@
-#include "oneflow_core/verify/verify_exchanges.h"
+#include "oneflow_core/verify/checks.h"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/verify/damaged_plan.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {
@@ -31,9 +29,6 @@ absl::Status VerifyGroup(const proto::Group& group, const Mesh& mesh, const std:
   }
   return last >= 0 ? absl::OkStatus() : DamagedPlan(where, "joins no devices");
 }
-
-constexpr std::array<std::string_view, 4> kCollectives = {"all_gather", "reduce_scatter",
-                                                          "all_reduce", "all_to_all"};
 
 absl::Status VerifyCollective(const PlanNet& net, const proto::Actor& actor,
                               const proto::Group& group, const std::string& where,
@@ -58,7 +53,7 @@ absl::Status VerifyCollective(const PlanNet& net, const proto::Actor& actor,
 absl::Status VerifySend(const PlanNet& net, const proto::Actor& send, const proto::Group& group,
                         const std::string& where, BoxingCheck* boxing) {
   const proto::Actor& receive = net.actor(send.exchange().partner());
-  if (receive.kernel() != "receive" || receive.exchange().group() != send.exchange().group()) {
+  if (!IsReceive(receive.kernel()) || receive.exchange().group() != send.exchange().group()) {
     return DamagedPlan(where,
                        absl::StrCat("its partner ", receive.name(), " is no receive of its group"));
   }
@@ -97,7 +92,7 @@ absl::Status VerifyExchange(const PlanNet& net, const proto::Actor& actor, const
                             BoxingCheck* boxing) {
   const proto::Group& group = net.plan->group(actor.exchange().group());
   const std::string& kernel = actor.kernel();
-  const bool pairs = kernel == "send" || kernel == "receive";
+  const bool pairs = IsSend(kernel) || IsReceive(kernel);
   if (actor.exchange().has_partner() != pairs) {
     return DamagedPlan(
         where, absl::StrCat("kernel ", kernel, pairs ? " has no partner" : " has a partner"));
@@ -108,13 +103,12 @@ absl::Status VerifyExchange(const PlanNet& net, const proto::Actor& actor, const
     if (r.slot_bytes() > 0 || r.fill_mode() == proto::Register::FRESH) continue;
     return DamagedPlan(where, absl::StrCat("adds to ", r.name(), ", which has no bytes"));
   }
-  if (kernel == "send") return VerifySend(net, actor, group, where, boxing);
-  if (kernel == "receive") {
+  if (IsSend(kernel)) return VerifySend(net, actor, group, where, boxing);
+  if (IsReceive(kernel)) {
     const proto::Actor& send = net.actor(actor.exchange().partner());
-    return send.kernel() == "send" ? absl::OkStatus()
-                                   : DamagedPlan(where, "its partner is no send");
+    return IsSend(send.kernel()) ? absl::OkStatus() : DamagedPlan(where, "its partner is no send");
   }
-  if (std::find(kCollectives.begin(), kCollectives.end(), kernel) == kCollectives.end()) {
+  if (!IsCollective(kernel)) {
     return DamagedPlan(where, absl::StrCat("kernel ", kernel, " is no exchange"));
   }
   return VerifyCollective(net, actor, group, where, boxing);

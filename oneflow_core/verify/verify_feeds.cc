@@ -1,4 +1,4 @@
-#include "oneflow_core/verify/verify_feeds.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/verify/damaged_plan.h"
+#include "oneflow_core/verify/checks.h"
 
 namespace oneflow {
 namespace {

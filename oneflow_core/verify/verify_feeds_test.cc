@@ -1,4 +1,4 @@
-#include "oneflow_core/verify/verify_feeds.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 #include <catch2/catch.hpp>
 #include <functional>

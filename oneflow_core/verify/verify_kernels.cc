@@ -1,4 +1,4 @@
-#include "oneflow_core/verify/verify_kernels.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 #include <algorithm>
 #include <set>
@@ -17,17 +17,12 @@
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/tensor/primitive.h"
 #include "oneflow_core/tensor/tensor_proto.h"
-#include "oneflow_core/verify/damaged_plan.h"
-#include "oneflow_core/verify/host_kernels.h"
-#include "oneflow_core/verify/origin.h"
-#include "oneflow_core/verify/verify_windows.h"
+#include "oneflow_core/verify/checks.h"
 
 namespace oneflow {
 namespace {
-
-// Boxing that devices of a stage fire together.
-bool IsCollective(std::string_view kernel) { return IsExchange(kernel) && kernel != "transfer"; }
 
 // Which registers hold which variable, by name.
 using Holdings = std::set<std::pair<std::string_view, int>>;

@@ -1,4 +1,4 @@
-#include "oneflow_core/verify/verify_liveness.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/net/marking.h"

@@ -1,4 +1,4 @@
-#include "oneflow_core/verify/verify_memory.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 #include <algorithm>
 #include <map>

@@ -2,12 +2,6 @@
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/net/plan_net.h"
-#include "oneflow_core/verify/verify_feeds.h"
-#include "oneflow_core/verify/verify_kernels.h"
-#include "oneflow_core/verify/verify_liveness.h"
-#include "oneflow_core/verify/verify_memory.h"
-#include "oneflow_core/verify/verify_states.h"
-#include "oneflow_core/verify/verify_types.h"
 
 namespace oneflow {
 

@@ -1,10 +1,10 @@
-#include "oneflow_core/verify/verify_rates.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/verify/damaged_plan.h"
+#include "oneflow_core/verify/checks.h"
 
 namespace oneflow {
 namespace {

@@ -1,4 +1,4 @@
-#include "oneflow_core/verify/verify_states.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 #include <algorithm>
 #include <map>
@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/verify/damaged_plan.h"
+#include "oneflow_core/verify/checks.h"
 
 namespace oneflow {
 namespace {

@@ -8,7 +8,6 @@
 #include "oneflow_core/verify/edited_plans.h"
 #include "oneflow_core/verify/happens_before.h"
 #include "oneflow_core/verify/skip_game.h"
-#include "oneflow_core/verify/verify_memory.h"
 #include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {

@@ -1,4 +1,4 @@
-#include "oneflow_core/verify/verify_types.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 #include <algorithm>
 #include <set>
@@ -16,10 +16,7 @@
 #include "oneflow_core/tensor/layout.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/train/learning_rate.h"
-#include "oneflow_core/verify/damaged_plan.h"
-#include "oneflow_core/verify/verify_boxing.h"
-#include "oneflow_core/verify/verify_exchanges.h"
-#include "oneflow_core/verify/verify_rates.h"
+#include "oneflow_core/verify/checks.h"
 
 namespace oneflow {
 namespace {

@@ -6,7 +6,7 @@
 #include "oneflow_core/net/plan_for_test.h"
 #include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/verify/edited_plans.h"
-#include "oneflow_core/verify/verify_kernels.h"
+#include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
 namespace {

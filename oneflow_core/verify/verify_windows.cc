@@ -1,4 +1,4 @@
-#include "oneflow_core/verify/verify_windows.h"
+#include "oneflow_core/verify/checks.h"
 
 #include <vector>
 

@@ -5,6 +5,7 @@
 
 #include "oneflow_core/cost/boxing_cost.h"
 #include "oneflow_core/op/op_def.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {
@@ -37,7 +38,7 @@ Sizes FindSizes(proto::DeviceKind device, bool product) {
 }
 
 bool IsTimed(const OpDef& def, proto::DeviceKind device) {
-  if (def.max_inputs == 0) return false;
+  if (def.inputs.most == 0) return false;
   if (IsBoxing(def.kind) && def.kind != kCopyKernel) return false;
   return device == proto::CUDA ? def.on_cuda : def.on_cpu;
 }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -17,6 +16,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/boxing_cost.h"
 #include "oneflow_core/cost/kernel_cost.h"
+#include "oneflow_core/tensor/primitive.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
@@ -36,18 +36,12 @@ struct Exchange {
   }
 };
 
-std::optional<Exchange> MakeExchange(const Graph& graph, const Op& op) {
-  const Tensor &from = graph.tensors[op.inputs[0]], &to = graph.tensors[op.outputs[0]];
-  if (op.kind == "transfer") {
-    const int stage = graph.Producer(op.inputs[0]).stage;
-    return Exchange{TransferWork(graph.mesh, ToBoxed(to), to.sbp, stage, op.stage), {}};
-  }
-  Exchange exchange{WorkBetween(graph.mesh, ToBoxed(from), from.sbp, to.sbp), {}};
+Exchange MakeExchange(const Graph& graph, const Op& op) {
+  Exchange exchange{MakeWork(graph, op), {}};
   for (const int axis : exchange.work.axes) {
     exchange.axes.push_back(graph.mesh.axes[axis].name);
   }
   exchange.work.axes.clear();
-  if (exchange.axes.empty()) return std::nullopt;
   return exchange;
 }
 
@@ -83,15 +77,14 @@ std::vector<Exchange> CollectExchanges(const Graph& graph, int64_t micro_batches
   std::vector<Exchange> exchanges;
   std::map<decltype(Exchange().Key()), size_t> known;
   for (const Op& op : graph.ops) {
-    if (!IsBoxing(op.kind)) continue;
-    const std::optional<Exchange> one = MakeExchange(graph, op);
-    if (!one) continue;
-    if (op.phase == Phase::kUpdate && op.kind != "transfer" && bucket_bytes > 0) {
-      buckets.Add(*one);
+    if (!IsExchange(op.kind)) continue;
+    const Exchange one = MakeExchange(graph, op);
+    if (op.phase == Phase::kUpdate && IsCollective(op.kind) && bucket_bytes > 0) {
+      buckets.Add(one);
       continue;
     }
-    const auto [it, fresh] = known.try_emplace(one->Key(), exchanges.size());
-    if (fresh) exchanges.push_back(*one);
+    const auto [it, fresh] = known.try_emplace(one.Key(), exchanges.size());
+    if (fresh) exchanges.push_back(one);
     exchanges[it->second].firings += IsOnceAStep(op.phase) ? 1 : static_cast<double>(micro_batches);
   }
   buckets.AddTo(static_cast<double>(bucket_bytes), &exchanges);

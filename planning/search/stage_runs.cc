@@ -10,6 +10,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/tensor/primitive.h"
 
 namespace oneflow {
 namespace {
@@ -118,7 +119,7 @@ class Reader {
     for (bool more = true; more;) {
       const size_t before = received.size();
       for (const proto::Actor& actor : program_.actor()) {
-        const bool receives = actor.kernel() == "receive";
+        const bool receives = IsReceive(actor.kernel());
         std::optional<double>& seconds = found[actor.id()];
         for (const proto::Input& input : actor.input()) {
           const auto at = received.find(input.register_());
@@ -290,7 +291,7 @@ double FindLinkSeconds(const proto::Plan& plan, const SimulatedRun& run) {
   double most = 0;
   for (const proto::Actor& actor : program.actor()) {
     const int32_t at = run.net.Find(actor.stage(), actor.id());
-    if (actor.kernel() != "receive" || run.net.firings[at] < program.micro_batches()) continue;
+    if (!IsReceive(actor.kernel()) || run.net.firings[at] < program.micro_batches()) continue;
     most = std::max(most, run.FiringSeconds(at));
   }
   return most;

@@ -11,11 +11,13 @@
 8. README.md lists a walk through the sources. Each file of it names the next one in its first comment.
 9. Only the room tools reads flags; the trainer, which others than the command line drive, prints nothing either.
 10. A kind of op is named in at most KIND_FILES sources that are no tests: its row says all that the others ask. (A test builds graphs,
-   and names the ops that they are made of.)
+   and names the ops that they are made of.) A primitive of boxing is named in at most PRIMITIVE_FILES beside its row and kernels.
 11. Sources that are compiled together (oneflow_cc_folder) define no name twice in their unnamed namespaces, nor one that a header
    declares as a function: another could be called instead.
 12. A room has no more lines than lines.txt allows.
 13. A number of a model (a row of model_rows.cc) is read or set in at most NUMBER_FILES sources beside the rows and the families.
+14. A choice of a plan (a row of recipe_rows.cc) is read, set or named as a flag in at most CHOICE_FILES sources that are no tests, beside
+   the rows.
 """
 
 import collections
@@ -27,10 +29,9 @@ MAX_LINES = 500
 GOLDEN_LINES = 60
 GOLDEN_COLUMNS = 120
 
-# Kinds are named as "kind", outside of comments. These are the compiler's own vocabulary, of which every pass speaks: the sources of
-# a graph, and boxing.
+# Kinds are named as "kind", outside of comments. The sources of a graph are the compiler's own vocabulary, of which every pass speaks.
 KIND_FILES = 6
-COMMON_KINDS = {"input", "variable", "slice", "all_gather", "reduce_scatter", "all_reduce", "all_to_all", "zero_fill", "transfer"}
+COMMON_KINDS = {"input", "variable"}
 # Kinds with a reason to be named in more files.
 MORE_KIND_FILES = {
     "add": (8, "the residual stream is made of it, products take it in, and boxing costs what one does"),
@@ -53,6 +54,35 @@ MORE_NUMBER_FILES = {
     "sequence": (5, "a checkpoint's notes have the positions of the imported model, of which its graph may have fewer"),
     "hidden": (4, "an exported Llama whose heads do not divide its width is a Mistral of transformers"),
     "heads": (4, "an exported Llama whose heads do not divide its width is a Mistral of transformers"),
+}
+# Primitives of boxing, and the kernels of a send and a receive, have their rows in the first of these files. The others implement them.
+PRIMITIVE_SOURCES = ["oneflow_core/tensor/primitive.cc", "actor_runtime/kernel/copy_slices.cc",
+                     "actor_runtime/cuda/kernel/copy_slices.cu", "actor_runtime/cuda/emulated/meeting.cc"]
+PRIMITIVE_FILES = 4
+
+# A choice of a plan: the pass that obeys it, and at most three others. The reader of an older form of checkpoints does not count.
+CHOICE_FILES = 4
+OLD_FORMS = {"training/checkpoint/old_train.cc"}
+# Choices with a reason to be named in more files.
+MORE_CHOICE_FILES = {
+    "mesh": (10, "what devices there are: each step of planning, the front end and a checkpoint's check ask it"),
+    "device": (7, "kernels, memory and links differ by it, and so do warnings of verbs"),
+    "batch": (12, "the size of a step: programs and the trainer have it, reports print it, search divides it"),
+    "micro_batches": (15, "the size of a step: programs and the trainer have it, reports print it, search varies it"),
+    "schedule": (9, "search varies it, reports name it, planning fits its warm-ups"),
+    "precision": (11, "costs of search ask it, reports and warnings of verbs name it"),
+    "documents": (6, "data that the trainer and eval open are of the same kind"),
+    "global_norm": (9, "planning asks how long updates wait, the trainer whether it may clip"),
+    "overlap": (6, "streams, copies and gathers of the compiler are made by it, and planning asks what may run ahead"),
+    "prefetch": (6, "streams, copies and gathers of the compiler are made by it, and planning chooses it"),
+    "offload": (8, "search varies it, planning offers it, two passes obey it"),
+    "recompute": (6, "search varies it, planning offers it, two passes obey it"),
+    "shard": (5, "search varies it, planning offers it"),
+    "update_on": (5, "planning offers it, bounds of search ask it"),
+    "host_memory": (6, "search compares plans with it"),
+    "chunks": (5, "search varies it"),
+    "extra_in_flight": (5, "search varies it, planning fills memory by it"),
+    "stage_layers": (5, "search varies it"),
 }
 
 # What a room may include, besides itself.
@@ -80,7 +110,7 @@ CORE_FOLDERS = {
     "plan": {"base", "tensor", "device", "graph", "op"},
     "train": {"base", "tensor"},
     "cost": {"base", "tensor", "graph", "op", "plan"},
-    "print": {"base", "tensor", "graph", "op", "plan", "net"},
+    "print": {"base", "tensor", "graph", "op", "plan", "net", "recipe"},
     "net": {"base", "tensor", "graph", "op", "plan"},
     "verify": {"base", "tensor", "device", "graph", "op", "plan", "train", "net"},
 }
@@ -103,7 +133,10 @@ PRINT = re.compile(r"\b(f?printf|f?puts|std::cout|std::cerr)\b")
 MARKER = re.compile(r"\b(TODO|FIXME)\b")
 NUMBER = re.compile(r'\.name = "(\w+)"')
 HOLDS_MODEL = re.compile(r"\bproto::Model\b|\bHuggingFaceConfig\b")
-KIND = re.compile(r'(?:\.kind = |Boxing\()"(\w+)"')
+CHOICE_FIELD = r"[rR]ecipe(?:_|\(\))?(?:\.|->)(?:set_|has_|clear_|mutable_)?{name}\("
+CHOICE_FLAG = r'"--{name}[=":; ]|\b(?:Given|FindRow|take)\((?:RecipeRows\(\), )?"{name}"'
+KIND = re.compile(r'\.kind = "(\w+)"')
+PRIMITIVE = re.compile(r'(?:^    \{|kernel == )"(\w+)"', re.MULTILINE)
 COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*')
 COMMENT_OR_STRING = re.compile(r'//.*|"(?:\\.|[^"\\])*"')
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
@@ -244,7 +277,7 @@ def file_problems(root, path):
         code = line.split("//")[0]
         if path.parts[0] in ROOMS["tools"] and FLAG_READ.search(code):
             yield f"{path}:{number}: only tools reads flags: take the value as an option"
-        if path.parts[:2] == ("actor_runtime", "trainer") and not is_test(path) and PRINT.search(code):
+        if path.parts[:2] == ("training", "trainer") and not is_test(path) and PRINT.search(code):
             yield f"{path}:{number}: the trainer prints nothing: notify its observer (notice.h)"
         if MARKER.search(line):
             yield f"{path}:{number}: do it, or write it down elsewhere: {line.strip()}"
@@ -305,7 +338,7 @@ def walk_problems(root):
 
 
 def kind_problems(root):
-    """Kinds of ops that too many sources name."""
+    """Kinds of ops, and primitives of boxing, that too many sources name."""
     texts = {}
     for path in source_files(root):
         if path.suffix in CPP_SUFFIXES and not is_test(path) and "test" not in path.stem:
@@ -317,6 +350,11 @@ def kind_problems(root):
         most = MORE_KIND_FILES.get(kind, (KIND_FILES,))[0]
         if len(files) > most:
             yield f'"{kind}" is named in {len(files)} files, more than {most}; ask its row (oneflow_core/op/op_def.h): {", ".join(files)}'
+    for name in sorted(set(PRIMITIVE.findall(texts.get(PRIMITIVE_SOURCES[0], "")))):
+        files = [path for path, text in texts.items() if f'"{name}"' in text and path not in PRIMITIVE_SOURCES]
+        if len(files) > PRIMITIVE_FILES:
+            yield (f'"{name}" is named in {len(files)} files beside its row, more than {PRIMITIVE_FILES}; ask the row '
+                   f'(oneflow_core/tensor/primitive.h): {", ".join(files)}')
 
 
 def number_problems(root):
@@ -334,6 +372,23 @@ def number_problems(root):
         most = MORE_NUMBER_FILES.get(number, (NUMBER_FILES,))[0]
         if len(files) > most:
             yield f"the model's {number} is named in {len(files)} files, more than {most}: {', '.join(files)}"
+
+
+def choice_problems(root):
+    """Choices of a plan that too many sources name."""
+    rows = root / "oneflow_core/recipe/recipe_rows.cc"
+    texts = {}
+    for path in source_files(root) if rows.exists() else []:
+        test = is_test(path) or path.stem.endswith(("_for_test", "_test_util"))
+        others = str(path) in OLD_FORMS or path.parts[:2] == ("oneflow_core", "recipe")
+        if path.suffix in CPP_SUFFIXES and not test and not others:
+            texts[str(path)] = COMMENT.sub(lambda found: found[1] or "", (root / path).read_text(encoding="utf-8"))
+    for name in NUMBER.findall(rows.read_text(encoding="utf-8")) if texts else []:
+        named = re.compile(f"{CHOICE_FIELD}|{CHOICE_FLAG}".replace("{name}", name))
+        files = [path for path, text in texts.items() if named.search(text)]
+        most = MORE_CHOICE_FILES.get(name, (CHOICE_FILES,))[0]
+        if len(files) > most:
+            yield f"the choice {name} is named in {len(files)} files, more than {most}; ask its row (recipe/row.h): {', '.join(files)}"
 
 
 def together_folder(root, path):
@@ -402,6 +457,7 @@ def problems(root):
     found += walk_problems(root)
     found += kind_problems(root)
     found += number_problems(root)
+    found += choice_problems(root)
     found += unnamed_problems(root)
     found += line_problems(root)
     return found

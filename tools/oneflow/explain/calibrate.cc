@@ -22,7 +22,6 @@
 #include "tools/oneflow/cli/backend_flags.h"
 #include "tools/oneflow/cli/device_range.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
@@ -147,7 +146,7 @@ void Progress(int number, int of, const std::string& what) {
 
 absl::StatusOr<proto::Cluster> CalibrateCpus(const proto::Run& run) {
   CalibrateOptions options;
-  options.threads = ThreadsOf(run);
+  options.threads = CountThreads(run);
   const int most = std::max(1, Cores() / options.threads);
   ASSIGN_OR_RETURN(
       options.devices,

@@ -18,7 +18,7 @@
 #include "planning/simulate/simulate_on.h"
 #include "tools/oneflow/cli/device_range.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
@@ -63,7 +63,6 @@ std::string GivenFlags(const Arguments& args, proto::DeviceKind kind) {
 
 absl::StatusOr<SearchSpec> SpecFromFlags(const Arguments& args, int64_t devices) {
   SearchSpec spec;
-  ASSIGN_OR_RETURN(const std::string path, FindGraphFile(proto::Run()));
   if (FLAGS_cluster.empty()) {
     return InputError("--cluster",
                       "is missing: a search compares times, which need the rates of "
@@ -74,12 +73,13 @@ absl::StatusOr<SearchSpec> SpecFromFlags(const Arguments& args, int64_t devices)
   for (const std::string& fix : args.Repeated("fix")) {
     RETURN_IF_ERROR(AddFixes("--fix=", fix, &spec.fixed));
   }
-  ASSIGN_OR_RETURN(spec.source, ReadGraphFile(path));
+  ASSIGN_OR_RETURN(spec.source, GraphFromFlags(args));
   if (spec.source.graph.has_mesh()) {
     std::fprintf(stderr, "oneflow: warning: the mesh of %s is not used: search chooses one\n",
-                 path.c_str());
+                 spec.source.file.c_str());
   }
-  ASSIGN_OR_RETURN(spec.given, RequestFromFlags(args, Mesh()));
+  ASSIGN_OR_RETURN(proto::Recipe recipe, RecipeFromFlags(args));
+  ASSIGN_OR_RETURN(spec.given, RequestFromFlags(args, std::move(recipe)));
   const bool gpus = spec.given.cluster.device().kind() == proto::Device::CUDA;
   if (!args.Given("device")) spec.given.recipe.set_device(gpus ? proto::CUDA : proto::CPU);
   RETURN_IF_ERROR(CheckDevices(spec.given.cluster, {{{"data", static_cast<int>(spec.devices)}}}));
@@ -111,7 +111,7 @@ absl::StatusOr<SearchOptions> ReadSearchOptions(const Arguments& args) {
   }
   SearchOptions options{.budget_seconds = FLAGS_budget_seconds, .top = static_cast<int>(FLAGS_top)};
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
-  options.threads = ThreadsOf(run);
+  options.threads = CountThreads(run);
   return options;
 }
 

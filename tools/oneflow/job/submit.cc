@@ -18,11 +18,12 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
+#include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/recipe/check_needs.h"
 #include "tools/oneflow/cli/data_list.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/recipe_flags.h"
@@ -167,12 +168,10 @@ absl::Status BeginAttempts(const std::string& path) {
 }
 
 // The plan as it was given, byte by byte; or as it was compiled, and its graph.
-absl::Status WritePlanFiles(const JobDir& dir, const JobSpec& spec, const proto::Plan& plan) {
+absl::Status WritePlanFiles(const JobDir& dir, const proto::Plan& plan) {
   if (FLAGS_plan.empty()) {
     RETURN_IF_ERROR(WritePlan(plan, dir.File("job.plan")));
-    ASSIGN_OR_RETURN(const std::string path, FindGraphFile(spec.run));
-    ASSIGN_OR_RETURN(const std::string graph, ReadFile(path));
-    return WriteFile(dir.File("graph.textproto"), graph);
+    return WriteFile(dir.File("graph.textproto"), GraphFileText(plan.graph()));
   }
   ASSIGN_OR_RETURN(const std::string bytes, ReadFile(FLAGS_plan));
   return WriteFile(dir.File("job.plan"), bytes);
@@ -184,7 +183,7 @@ absl::Status WriteJob(const JobDir& dir, const JobSpec& spec, const proto::Plan&
   RETURN_IF_ERROR(Remove(dir.File("final.json")));
   RETURN_IF_ERROR(dir.WriteJobs({}));
   RETURN_IF_ERROR(BeginAttempts(dir.File("attempts")));
-  RETURN_IF_ERROR(WritePlanFiles(dir, spec, plan));
+  RETURN_IF_ERROR(WritePlanFiles(dir, plan));
   // Processes of one host, which one of them starts, need none.
   if (spec.engine != Engine::kLocal && spec.processes() > 1 && !dir.Has("keys")) {
     RETURN_IF_ERROR(MakeJobKeys(dir.File("keys")));

@@ -14,7 +14,6 @@
 #include "oneflow_core/print/plan_text.h"
 #include "tools/oneflow/cli/check_outputs.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"

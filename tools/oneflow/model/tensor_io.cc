@@ -10,6 +10,7 @@
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/layout.h"
+#include "oneflow_core/tensor/primitive.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
@@ -35,7 +36,7 @@ std::vector<Selection> FindSelections(const proto::Plan& plan, const proto::Prog
       const auto input = std::find(in.begin(), in.end(), reg);
       if (input == in.end()) continue;
       if (actor.has_boxing() || actor.kernel() == "copy_in") {
-        const bool sent = actor.kernel() == "send";
+        const bool sent = IsSend(actor.kernel());
         const std::vector<int> out =
             DataOutputs(plan, program, sent ? program.actor(actor.exchange().partner()) : actor);
         const int to = out[std::min<size_t>(input - in.begin(), out.size() - 1)];

@@ -9,7 +9,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/train/learning_rate.h"
 #include "tools/oneflow/cli/check_decay.h"
-#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/trainer/plan_facts.h"
