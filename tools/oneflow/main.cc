@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "glog/logging.h"
@@ -59,10 +57,6 @@ absl::StatusOr<std::optional<bool>> HelpAsked(const std::string& word) {
   return InputError(word, "is not known", "write --help, or --help=all for the rarer flags, too");
 }
 
-// Words of other programs for a verb.
-constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
-    {"stop", "cancel"}, {"kill", "cancel"}, {"launch", "submit"}};
-
 absl::StatusOr<Verb> FindVerb(const std::string& name) {
   std::vector<std::string> names;
   for (const Verb& verb : Verbs()) {
@@ -70,10 +64,7 @@ absl::StatusOr<Verb> FindVerb(const std::string& name) {
     names.emplace_back(verb.name());
   }
   names.insert(names.end(), {"--version", "--help"});
-  std::string best = Nearest(name, names);
-  for (const auto& [word, verb] : kMeant) {
-    if (word == name) best = verb;
-  }
+  const std::string best = name == "stop" ? "cancel" : Nearest(name, names);
   return InputError("oneflow " + name, "no such verb",
                     (best.empty() ? "" : "did you mean " + best + "? ") + "try `oneflow --help`");
 }
