@@ -79,7 +79,7 @@ class BadInputTest(BadInputCase):
                 "--fuse=maybe": "is neither true nor false; write --fuse=true or --fuse=false",
                 "--recompute=,": '"" is not known; use none', "--recompute=full,": '"" is not known',
                 # 0 and -1 stand for "not given" inside; nobody means something by them.
-                "--threads=0": "is out of range; use 1 or more, or leave it out; the default: the cores of the machine",
+                "--threads=0": "is out of range; use 1 to 1024, or leave it out; the default: the cores of the machine",
                 "--threads=-2": "is out of range", "--chunks=0": "the default: 2 where the schedule interleaves, else 1",
                 "--steps_a_round=0": "use 1 to 65536, or leave it out; the default: 8 or more"}.items():
             with self.subTest(flag):
@@ -88,13 +88,13 @@ class BadInputTest(BadInputCase):
                 "--seed=-1": "is negative; use 0 or more", "--seed=99999999999999999999": "use at most 2^64 - 1",
                 "--keep=0": "use 1 or more, or leave it out; the default: all", "--eval_every=0": "the default: only at the end",
                 "--checkpoint_every=0": "the default: only at the end", "--processes=0": "use 1 or more",
-                "--process_index=-1": "use 0 or more", "--stall_seconds=-1": "must not be negative; use e.g. 60",
-                "--stall_seconds=nan": "must not be negative", "--eval_fraction=nan": "must be at least 0 and below 1",
+                "--process_index=-1": "use 0 or more", "--stall_seconds=-1": "is out of range; use 0 or more",
+                "--stall_seconds=nan": "use 0 or more", "--eval_fraction=nan": "use 0 or more, and less than 1",
                 "--host_link=2GB": "is not two rates", "--host_link=2GB:0": "is not two rates",
                 "--host_link=fast:2GB": "is not two rates"}.items():
             with self.subTest(flag):
                 self.train([flag + ": ", words], "--data=text.txt", flag)
-        self.train(["--eval_batches: there is nothing to validate on", "--eval_data"], "--data=text.txt", "--eval_batches=2")
+        self.train(["--eval_batches: acts only with --eval_data or --eval_fraction", "--eval_data"], "--data=text.txt", "--eval_batches=2")
         prompt = ["generate", "--checkpoint=ckpt", "--prompt=a"]
         self.refuse(["--temperature=-1.5: "], *prompt, "--temperature=-1.5")
         self.refuse(["--top_p=1.5: "], *prompt, "--top_p=1.5")
@@ -188,7 +188,7 @@ class BadInputTest(BadInputCase):
             self.refuse(words, "explain", "--plan=gpt.plan", *flags)
 
     def test_simulate(self):
-        for words, *flags in [(["--steps=0", "not positive"], "--steps=0"),
+        for words, *flags in [(["--steps=0", "is out of range"], "--steps=0"),
                               (["--program=tran", "no such program", "train, eval"], "--program=tran"),
                               (["absent.textproto"], "--cluster=absent.textproto"),
                               (["--format=dot", "text or json"], "--format=dot"),
@@ -300,7 +300,7 @@ class BadInputTest(BadInputCase):
         self.assertNotIn("program train:", text)
         self.refuse(["--program=tran", "train, eval"], "explain", "--plan=gpt.plan", "--format=html", "--program=tran")
         self.refuse(["absent.textproto"], "explain", "--plan=gpt.plan", "--format=html", "--cluster=absent.textproto")
-        self.refuse(["--steps=-1", "not positive"], "explain", "--plan=gpt.plan", "--format=html", "--steps=-1")
+        self.refuse(["--steps=-1", "is out of range"], "explain", "--plan=gpt.plan", "--format=html", "--steps=-1")
 
     def test_diff(self):
         self.refuse(["two plans, not 1"], "diff", "gpt.plan")
@@ -354,7 +354,7 @@ class BadInputTest(BadInputCase):
                      "--schedule=interleaved", "--stage_layers=0,1,1,0", "--micro_batches=2")
         self.write("x.textproto", (HEAD + 'output: "x"\n').encode())
         self.refuse(["has no blocks", "write `recompute:"], "compile", "--graph=x.textproto", "--recompute=full:1", "--out=x.plan")
-        self.compile(["chunks 2", "interleaved"], "--chunks=2", "--batch=4")
+        self.compile(["--chunks=2", "interleaved"], "--chunks=2", "--batch=4")
         self.compile(["chunks=2", "2 layers", "fewer chunks"], "--mesh=pipe=2", "--schedule=interleaved", "--batch=4")
         for flag in ["--clip=-1", "--learning_rate=0", "--min_learning_rate=1", "--beta1=1", "--beta2=-0.5", "--epsilon=0",
                      "--weight_decay=-1", "--warmup_steps=-1", "--decay_steps=-2"]:
