@@ -368,7 +368,7 @@ class BadInputTest(BadInputCase):
                      "--schedule=interleaved", "--stage_layers=0,1,1,0", "--micro_batches=2")
         self.write("x.textproto", (HEAD + 'output: "x"\n').encode())
         self.refuse(["has no blocks", "write `recompute:"], "compile", "--graph=x.textproto", "--recompute=full:1", "--out=x.plan")
-        self.compile(["chunks 2", "interleaved"], "--chunks=2", "--batch=4")
+        self.compile(["--chunks=2", "interleaved"], "--chunks=2", "--batch=4")
         self.compile(["chunks=2", "2 layers", "fewer chunks"], "--mesh=pipe=2", "--schedule=interleaved", "--batch=4")
         for flag in ["--clip=-1", "--learning_rate=0", "--min_learning_rate=1", "--beta1=1", "--beta2=-0.5", "--epsilon=0",
                      "--weight_decay=-1", "--warmup_steps=-1", "--decay_steps=-2"]:
