@@ -26,7 +26,7 @@ proto::Plan CompileCase(const proto::Model& model, const std::string& mesh, int 
   PlanRequest options = OptionsFor(mesh, batch, micro_batches, schedule);
   options.recipe.set_prefetch(prefetch);
   options.recipe.set_device(device);
-  options.recipe.set_chunks(chunks);
+  if (chunks > 0) options.recipe.set_chunks(chunks);
   return Compile(BuildModel(model), "gpt", options).value();
 }
 

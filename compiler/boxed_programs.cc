@@ -80,7 +80,7 @@ absl::Status EndWith(std::string_view program, std::vector<ProgramDraft>* drafts
   return absl::OkStatus();
 }
 
-absl::StatusOr<BoxedPrograms> Box(const GraphSource& source, const PlanRequest& request,
+absl::StatusOr<BoxedPrograms> BoxAll(const GraphSource& source, const PlanRequest& request,
                                   const Schedule& schedule, const FrontEndPart& part) {
   auto known_layouts = request.known_layouts;
   if (known_layouts == nullptr) known_layouts = std::make_shared<KnownLayouts>();
@@ -115,6 +115,7 @@ std::string CacheKey(const PlanRequest& request, const FrontEndPart& part) {
   recipe.clear_prefetch();
   recipe.clear_warm_ups();
   recipe.clear_extra_in_flight();
+  recipe.clear_fill_memory();
   recipe.clear_host_memory();
   return absl::StrCat(recipe.SerializeAsString(), "\n", request.cluster.SerializeAsString(), "\n",
                       request.optimizer.SerializeAsString(), "\n", ToAbsl(part.program), "\n",
@@ -132,7 +133,7 @@ absl::StatusOr<std::shared_ptr<const BoxedPrograms>> FindOrBox(const GraphSource
   }
   std::string key = CacheKey(request, part);
   if (cache->boxed == nullptr || cache->key != key) {
-    ASSIGN_OR_RETURN(BoxedPrograms boxed, Box(source, request, schedule, part));
+    ASSIGN_OR_RETURN(BoxedPrograms boxed, BoxAll(source, request, schedule, part));
     cache->boxed = std::make_shared<const BoxedPrograms>(std::move(boxed));
     cache->key = std::move(key);
   }

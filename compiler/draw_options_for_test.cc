@@ -40,7 +40,7 @@ OptionDraws::OptionDraws(unsigned seed, proto::Cluster cluster)
 DrawnCompile OptionDraws::Draw() {
   DrawnCompile drawn;
   drawn.options.cluster = cluster_;
-    drawn.mixture = One<int>({0, 0, 0, 0, 1}) == 1;
+  drawn.mixture = One<int>({0, 0, 0, 0, 1}) == 1;
   drawn.layers = One<int>({1, 2, 3, 4, 4});
   DrawAxes(&drawn);
   DrawModel(&drawn);

@@ -19,14 +19,14 @@ TEST_CASE("known layouts: other schedules and recompute search no layouts again"
   CHECK(searches > 0);
   std::vector<PlanRequest> others(4, options);
   others[0].recipe.set_schedule("gpipe");
-  others[1].recipe.mutable_recompute()->CopyFrom(*ParseRecompute("full"));
-  others[2].recipe.mutable_recompute()->CopyFrom(*ParseRecompute("attention"));
-  others[3].shard.states = {"data"};  // another graph
+  others[1].recipe.MergeFrom(RecipeOf("--recompute=full"));
+  others[2].recipe.MergeFrom(RecipeOf("--recompute=attention"));
+  others[3].recipe.MergeFrom(RecipeOf("--shard=states"));  // another graph
   for (PlanRequest& other : others) {
     const int64_t hits = options.known_layouts->hits();
     const auto with = Compile(BuildModel(SmallGpt()), "gpt", other).value();
-    if (other.shard.states.empty()) CHECK(options.known_layouts->hits() > hits);
-    if (other.shard.states.empty()) CHECK(options.known_layouts->misses() == searches);
+    if (!other.recipe.has_shard()) CHECK(options.known_layouts->hits() > hits);
+    if (!other.recipe.has_shard()) CHECK(options.known_layouts->misses() == searches);
     other.known_layouts = nullptr;
     CHECK(Compile(BuildModel(SmallGpt()), "gpt", other)->fingerprint() == with.fingerprint());
   }

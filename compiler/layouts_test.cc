@@ -16,9 +16,7 @@ using Catch::Matchers::Contains;
 using google::protobuf::util::MessageDifferencer;
 
 PlanRequest StateOptions(const std::string& mesh) {
-  PlanRequest options = OptionsFor(mesh);
-  options.recipe.set_state_layouts(true);
-  return options;
+  return OptionsFor(mesh, 16, 4, "1f1b", "--state_layouts");
 }
 
 // Links so slow that nearly nothing is worth sending.
@@ -61,28 +59,9 @@ TEST_CASE("what is stated holds on any cluster, pipe degree and schedule") {
     CHECK(MessageDifferencer::Equals(StateLayouts(stated, slow), stated));
     PlanRequest pipe = OnSlowLinks(StateOptions("pipe=2," + mesh));
     pipe.recipe.set_schedule("zero_bubble");
-    pipe.recipe.mutable_recompute()->CopyFrom(*ParseRecompute("full"));
+    pipe.recipe.MergeFrom(RecipeOf("--recompute=full"));
     CHECK(MessageDifferencer::Equals(StateLayouts(stated, pipe), stated));
   }
-}
-
-TEST_CASE("a plan that does not fit names the layouts that do, which are then stated") {
-  const PlanRequest options = StateOptions("tensor=2");
-  const proto::Plan usual = Compile(BuildModel(SmallGpt(3)), "gpt", options).value();
-  PlanRequest slow = OnSlowLinks(options);
-  const auto needed = [&](const proto::Graph& graph) {
-    return Compile(graph, "gpt", slow)->memory(0).arena_bytes();
-  };
-  const int64_t least = needed(usual.graph());
-  REQUIRE(needed(BuildModel(SmallGpt(3))) > least);
-  slow.cluster.mutable_device()->set_memory_bytes(least);
-  CHECK_THAT(Refusal(BuildModel(SmallGpt(3)), slow),
-             Contains("too many") && Contains("the layouts for an unknown cluster fit: compile "
-                                              "without --cluster and with --layouts_out=FILE"));
-  CHECK(Compile(usual.graph(), "gpt", slow).ok());
-  slow.cluster.mutable_device()->set_memory_bytes(least / 2);
-  CHECK_THAT(Refusal(BuildModel(SmallGpt(3)), slow),
-             Contains("too many") && !Contains("unknown cluster"));
 }
 
 TEST_CASE("what is stated of the programs of a plan that generates stands beside the others") {

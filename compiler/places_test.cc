@@ -33,7 +33,7 @@ constexpr Case kCases[] = {{"pipe=4", "1f1b", 7},
 
 proto::Plan TrainPlan(const Case& c) {
   PlanRequest options = OptionsFor(c.mesh, 4 * c.micro_batches, c.micro_batches, c.schedule);
-  options.recipe.set_chunks(c.chunks);
+  if (c.chunks > 0) options.recipe.set_chunks(c.chunks);
   return Compile(BuildModel(TinyGpt(c.layers)), "gpt", options).value();
 }
 

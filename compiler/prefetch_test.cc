@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,13 +24,10 @@ proto::Model Model(int layers) {
                                 " heads: 2 hidden: 32 sequence: 256 vocab: 16"));
 }
 
-PlanRequest PrefetchOptions(const std::string& mesh, std::optional<int> ahead,
-                               const std::string& schedule = "1f1b") {
-  PlanRequest options = OptionsFor(mesh, 32, 8, schedule);
-  *options.recipe.mutable_shard() = ShardWeights();
-  options.recipe.set_overlap(true);
-  options.recipe.set_prefetch(ahead);
-  return options;
+PlanRequest PrefetchOptions(const std::string& mesh, int ahead,
+                            const std::string& schedule = "1f1b") {
+  return OptionsFor(mesh, 32, 8, schedule,
+                    absl::StrCat("--overlap --shard=weights --prefetch=", ahead));
 }
 
 proto::Plan Compiled(const proto::Model& model, const PlanRequest& options) {
@@ -209,39 +205,7 @@ TEST_CASE("gathered weights take the bytes of 2 (d + 1) uses") {
   }
 }
 
-TEST_CASE("without a number as many uses are gathered ahead as fit") {
-  PlanRequest options = PrefetchOptions("data=2", std::nullopt);
-  const std::vector<int64_t> bytes = [&] {
-    std::vector<int64_t> found;
-    for (const int ahead : {0, 1, 2}) {
-      found.push_back(ArenaBytes(Compiled(Model(6), PrefetchOptions("data=2", ahead))));
-    }
-    return found;
-  }();
-  CHECK(bytes[0] < bytes[1]);
-  CHECK(bytes[1] < bytes[2]);
-  CHECK(ArenaBytes(Compiled(Model(6), options)) == bytes[2]);
-  for (const int ahead : {2, 1, 0}) {
-    options.cluster.mutable_device()->set_memory_bytes(bytes[ahead]);
-    const proto::Plan plan = Compiled(Model(6), options);
-    CHECK(ArenaBytes(plan) == bytes[ahead]);
-    const std::string note = "--prefetch=" + std::to_string(ahead) + ": ";
-    const auto& notes = plan.facts().note();
-    CHECK(std::any_of(notes.begin(), notes.end(),
-                      [&](const std::string& n) { return n.rfind(note, 0) == 0; }) == (ahead < 2));
-  }
-  options.cluster.mutable_device()->set_memory_bytes(bytes[0] / 2);
-  CHECK(absl::IsResourceExhausted(Compile(BuildModel(Model(6)), "gpt", options).status()));
-}
-
-TEST_CASE("a number of uses that is none is an input error") {
-  for (const int ahead : {-1, 9}) {
-    const absl::Status status =
-        Compile(BuildModel(Model(2)), "gpt", PrefetchOptions("data=2", ahead)).status();
-    CHECK(absl::IsInvalidArgument(status));
-    CHECK_THAT(std::string(status.message()), Catch::Contains("use 0 to 8"));
-  }
-  // Where nothing overlaps, nothing runs ahead.
+TEST_CASE("where nothing overlaps, nothing runs ahead") {
   PlanRequest options = PrefetchOptions("data=2", 2);
   options.recipe.set_overlap(false);
   CHECK(GathersAhead(Compiled(Model(2), options).program(kTrain), 0).empty());

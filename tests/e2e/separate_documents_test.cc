@@ -15,6 +15,7 @@
 #include "actor_runtime/random/random.h"
 #include "compiler/compile.h"
 #include "oneflow_core/model/model.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/train/learning_rate.h"
 
@@ -65,27 +66,25 @@ class Alone : public TokenSource {
 struct Case {
   proto::Graph graph;
   bool documents = true;  // of Train
-  std::string mesh, recompute;
+  std::string mesh, recompute = "none";
   int64_t batch = kSamples, micro_batches = 1;
   int32_t end = kEnd;
-  std::string schedule = {};
+  std::string schedule = "1f1b";
 };
 
 proto::Plan CompileCase(const Case& c) {
-  CompileOptions options;
-  options.mesh = ParseMesh(c.mesh).value();
-  options.train.set_batch(c.batch);
-  options.train.set_micro_batches(c.micro_batches);
-  options.train.set_recompute(c.recompute);
-  options.train.set_documents(c.documents);
-  options.train.set_schedule(c.schedule);
-  proto::Optimizer& optimizer = *options.train.mutable_optimizer();
+  PlanRequest request{
+      .recipe = RecipeOf(absl::StrCat("--mesh=", c.mesh, " --batch=", c.batch,
+                                      " --micro_batches=", c.micro_batches,
+                                      " --recompute=", c.recompute, " --schedule=", c.schedule))};
+  request.recipe.set_documents(c.documents);
+  proto::Optimizer& optimizer = request.optimizer;
   optimizer.set_learning_rate(1e-3);
   optimizer.set_beta1(0.9);
   optimizer.set_beta2(0.95);
   optimizer.set_epsilon(1e-3);  // an update follows its gradient, not the sign of it
-  options.cluster.mutable_device()->set_kernel_threads(1);
-  return Compile(c.graph, "documents", options).value();
+  request.cluster.mutable_device()->set_kernel_threads(1);
+  return Compile(c.graph, "documents", request).value();
 }
 
 struct Result {
@@ -162,8 +161,8 @@ TEST_CASE("Packed documents train as each of them alone") {
     const Result reference = Train(alone, Alone());
     REQUIRE(reference.losses[kSteps - 1] != reference.losses[0]);
     for (const auto& [mesh, micro_batches, recompute] :
-         {std::tuple("", 1, ""), std::tuple("", 2, "full"), std::tuple("data=2", 1, ""),
-          std::tuple("tensor=2", 1, "selective"), std::tuple("pipe=2,tensor=2", 2, "")}) {
+         {std::tuple("", 1, "none"), std::tuple("", 2, "full"), std::tuple("data=2", 1, "none"),
+          std::tuple("tensor=2", 1, "selective"), std::tuple("pipe=2,tensor=2", 2, "none")}) {
       INFO(mesh << ", " << micro_batches << " micro-batches, " << recompute);
       const Result packed = Train(
           {.graph = graph, .mesh = mesh, .recompute = recompute, .micro_batches = micro_batches},
@@ -225,9 +224,9 @@ TEST_CASE("Losses of routers are means over a step, however many of its labels c
     const double all = NormOfRouters({.batch = batch}, few);
     REQUIRE(all > 1);
     for (const auto& [mesh, micro_batches, schedule] :
-         {std::tuple("", 1, ""), std::tuple("data=2", 2, ""),
+         {std::tuple("", 1, "1f1b"), std::tuple("data=2", 2, "1f1b"),
           std::tuple("pipe=2,data=2", 2, "1f1b"), std::tuple("pipe=2", 4, "zero_bubble"),
-          std::tuple("data=2,expert=2", 1, "")}) {
+          std::tuple("data=2,expert=2", 1, "1f1b")}) {
       if (alike && mesh[0] == 'p') continue;
       Case c{.mesh = mesh, .batch = batch, .micro_batches = micro_batches, .schedule = schedule};
       // All but one label count; most; five, or none.

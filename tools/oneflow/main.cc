@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "glog/logging.h"
@@ -57,6 +59,10 @@ absl::StatusOr<std::optional<bool>> HelpAsked(const std::string& word) {
   return InputError(word, "is not known", "write --help, or --help=all for the rarer flags, too");
 }
 
+// Words of other programs for a verb.
+constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
+    {"stop", "cancel"}, {"kill", "cancel"}, {"launch", "submit"}};
+
 absl::StatusOr<Verb> FindVerb(const std::string& name) {
   std::vector<std::string> names;
   for (const Verb& verb : Verbs()) {
@@ -64,7 +70,10 @@ absl::StatusOr<Verb> FindVerb(const std::string& name) {
     names.emplace_back(verb.name());
   }
   names.insert(names.end(), {"--version", "--help"});
-  const std::string best = Nearest(name, names);
+  std::string best = Nearest(name, names);
+  for (const auto& [word, verb] : kMeant) {
+    if (word == name) best = verb;
+  }
   return InputError("oneflow " + name, "no such verb",
                     (best.empty() ? "" : "did you mean " + best + "? ") + "try `oneflow --help`");
 }

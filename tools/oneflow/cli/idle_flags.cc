@@ -41,8 +41,9 @@ absl::Status WarnOfIdleFlags(const Arguments& args, const PlanRequest& request,
     if (row.idle == nullptr || !args.Given(name) || args.of_recipe.contains(name)) continue;
     const std::string why(row.idle(plan));
     if (why.empty()) continue;
-    std::fprintf(stderr, "oneflow: warning: --%s=%s acts on nothing in this plan: %s\n",
-                 name.c_str(), args.Repeated(name)[0].c_str(), why.c_str());
+    const char* idle = why.starts_with("asks") ? "" : "acts on nothing in this plan: ";
+    std::fprintf(stderr, "oneflow: warning: --%s=%s %s%s\n", name.c_str(),
+                 args.Repeated(name)[0].c_str(), idle, why.c_str());
   }
   return absl::OkStatus();
 }

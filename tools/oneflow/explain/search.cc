@@ -29,8 +29,9 @@ namespace {
 
 constexpr int64_t kMostPlans = 1000;
 
-// What is freed is kept for the next plan. A choice of layouts takes and frees tables of megabytes,
-// and where the system takes them back each time, a fifth of a search goes to clearing pages.
+// Memory that is freed is kept for the next plan. A choice of layouts takes and frees tables of
+// megabytes, and where the system takes them back each time, a fifth of a search goes to clearing
+// pages.
 void KeepFreedMemory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
