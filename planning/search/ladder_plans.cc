@@ -64,7 +64,7 @@ absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
   PlanRequest options = CandidateOptions(spec_.given, state.candidate);
   // A plan that does not fit says how much it needs.
   options.cluster.mutable_device()->clear_memory_bytes();
-  options.recipe.set_host_memory(0);
+  options.recipe.clear_host_memory();
   ASSIGN_OR_RETURN(Planned planned, MakePlan(spec_.source, options));
   proto::Plan& plan = planned.plan;
   ASSIGN_OR_RETURN(FoundPlan found, EvaluatePlan(plan, state.candidate, options.cluster));

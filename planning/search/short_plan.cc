@@ -66,7 +66,7 @@ PlanRequest ShortOptions(const PlanRequest& given, const ShortPlanSpec& spec,
   *options.recipe.mutable_mesh() = ToProto(mesh);
   options.cluster = ShortCluster(given.cluster, spec.devices, mesh.devices());
   options.cluster.mutable_device()->clear_memory_bytes();
-  options.recipe.set_host_memory(0);
+  options.recipe.clear_host_memory();
   const int64_t micro_batches = std::min(spec.family.micro_batches, kMicroBatches);
   options.recipe.set_micro_batches(micro_batches);
   options.recipe.set_batch(micro_batches * spec.sequences);

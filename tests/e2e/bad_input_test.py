@@ -169,7 +169,7 @@ class BadInputTest(BadInputCase):
                 (["is a cluster, and no graph; --cluster takes it", "oneflow model"], "compile", "--graph=" + cluster, "--out=x.plan"),
                 (["is a plan, and no graph"], "compile", "--graph=text.plan.textproto", "--out=x.plan"),
                 (["is a graph, and no cluster", "calibrate"], "simulate", "--plan=gpt.plan", "--cluster=gpt.textproto"),
-                (["is a plan, and no cluster"], "simulate", "--plan=gpt.plan", "--cluster=gpt.plan"),
+                (["is a plan, and no cluster"], "simulate", "--plan=gpt.plan", "--cluster=text.plan.textproto"),
                 (["is a cluster, and no pipeline order", "schedules.md"], "compile", "--graph=gpt.textproto", "--order=" + cluster,
                  "--out=x.plan"),
                 (["gpt.plan: is a plan, and no training data", "oneflow data"], "train", "--plan=gpt.plan", "--data=gpt.plan"),
@@ -368,7 +368,7 @@ class BadInputTest(BadInputCase):
                      "--schedule=interleaved", "--stage_layers=0,1,1,0", "--micro_batches=2")
         self.write("x.textproto", (HEAD + 'output: "x"\n').encode())
         self.refuse(["has no blocks", "write `recompute:"], "compile", "--graph=x.textproto", "--recompute=full:1", "--out=x.plan")
-        self.compile(["--chunks=2", "interleaved"], "--chunks=2", "--batch=4")
+        self.compile(["--chunks=2: ", "interleaved"], "--chunks=2", "--batch=4")
         self.compile(["chunks=2", "2 layers", "fewer chunks"], "--mesh=pipe=2", "--schedule=interleaved", "--batch=4")
         for flag in ["--clip=-1", "--learning_rate=0", "--min_learning_rate=1", "--beta1=1", "--beta2=-0.5", "--epsilon=0",
                      "--weight_decay=-1", "--warmup_steps=-1", "--decay_steps=-2"]:
@@ -383,20 +383,20 @@ class BadInputTest(BadInputCase):
         run(*train, "--decay_steps=9", cwd=self.dir)  # the plan's rate decays
         run(*train, "--lr_schedule=constant", "--decay_steps=0", cwd=self.dir)
         self.refuse(["--decay_steps: ", *constant], *train, "--lr_schedule=constant", "--decay_steps=9")
-        self.compile(["clip 1", "--clip=0"], "--schedule=2bw", "--batch=4")
-        self.compile(["clip 1", "--global_norm"], "--global_norm=false", "--batch=4")
+        self.compile(["--clip=1: ", "--clip=0"], "--schedule=2bw", "--batch=4")
+        self.compile(["--clip=1: ", "--global_norm"], "--global_norm=false", "--batch=4")
         self.compile(["fill_memory", "--memory"], "--mesh=pipe=2", "--schedule=zero_bubble", "--fill_memory", "--clip=0",
                      "--global_norm=false", "--batch=4")
         self.compile(["--steps_a_round=1000000000000: is out of range; use 1 to 65536"], "--schedule=2bw", "--clip=0", "--steps_a_round=1000000000000",
                      "--batch=4")
-        self.compile(["steps_a_round 1024", "1024 micro-batches", "at most 512"], "--schedule=2bw", "--clip=0",
+        self.compile(["--steps_a_round=1024", "1024 micro-batches", "at most 512"], "--schedule=2bw", "--clip=0",
                      "--steps_a_round=1024", "--batch=1024", "--micro_batches=1024")
         self.compile(["--sync_every=0"], "--sync_every=0", "--batch=4")
         self.compile(["--batch=4611686018427387905: is out of range"], "--sync_every=4", "--batch=4611686018427387905")
         self.compile(["--micro_batches=4611686018427387905: is out of range"], "--sync_every=4", "--batch=4", "--micro_batches=4611686018427387905")
         self.compile(["--batch=9223372036854775807: is out of range", "4294967296"], "--batch=9223372036854775807", "--micro_batches=65536")
         self.compile(["--stage_layers=1,one", "one"], "--mesh=pipe=2", "--stage_layers=1,one", "--batch=4")
-        self.compile(["stage_layers 2,1", "3 layers", "has 2"], "--mesh=pipe=2", "--stage_layers=2,1", "--batch=4")
+        self.compile(["--stage_layers=2,1", "3 layers", "has 2"], "--mesh=pipe=2", "--stage_layers=2,1", "--batch=4")
         run("compile", "--graph=gpt.textproto", "--mesh=pipe=2", "--schedule=2bw", "--clip=0", "--batch=4", "--micro_batches=2",
             "--out=lag.plan", cwd=self.dir)
         lag = ["train", "--plan=lag.plan", "--data=text.txt"]
@@ -405,7 +405,7 @@ class BadInputTest(BadInputCase):
         self.refuse(["--clip", "do not wait"], *lag, "--steps=8", "--clip=1")
         self.compile(["--precision=fp16", "bf16"], "--precision=fp16", "--batch=4")
         self.compile(["--residual=f64", "bf16"], "--residual=f64", "--precision=bf16", "--batch=4")
-        self.compile(["residual bf16", "--precision=bf16"], "--residual=bf16", "--batch=4")
+        self.compile(["--residual=bf16", "--precision=bf16"], "--residual=bf16", "--batch=4")
         self.train(["--residual", "--plan"], "--data=text.txt", "--residual=bf16")
         self.train(["--precision", "--plan"], "--data=text.txt", "--precision=bf16")
         self.train(["--sequence_parallel", "--plan"], "--data=text.txt", "--sequence_parallel")

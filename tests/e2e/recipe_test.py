@@ -38,8 +38,8 @@ class RecipeTest(FolderCase):
         self.compile(*FLAGS, out="flags.plan")
         self.assertEqual(self.read("file.plan"), self.read("flags.plan"))
         for verb in ("simulate", "explain"):
-            self.assertEqual(run(verb, "--graph=gpt.textproto", "--recipe=r.textproto", "--steps=2", cwd=self.dir)[0],
-                             run(verb, "--graph=gpt.textproto", *FLAGS, "--steps=2", cwd=self.dir)[0])
+            self.assertEqual(run(verb, "--graph=gpt.textproto", "--recipe=r.textproto", cwd=self.dir)[0],
+                             run(verb, "--graph=gpt.textproto", *FLAGS, cwd=self.dir)[0])
 
     def test_flags_beside_it_count(self):
         errors = self.compile("--recipe=r.textproto", "--micro_batches=2", "--prefetch=auto", "--batch=16", "--cluster=a100", out="a.plan")[1]

@@ -128,6 +128,7 @@ absl::StatusOr<PlanRequest> RequestFromFlags(const Arguments& args, proto::Recip
   ASSIGN_OR_RETURN(request.optimizer, OptimizerFromFlags(args, {}));
   request.recipe = std::move(recipe);
   if (args.Given("order")) {  // read again, with the lines of what is wrong in it
+    RETURN_IF_ERROR(FindRow(RecipeRows(), "order")->excludes(request.recipe));
     const std::string file = args.Repeated("order")[0];
     ASSIGN_OR_RETURN(const std::string text, ReadFile(file, "--order wants a textproto"));
     ASSIGN_OR_RETURN(*request.recipe.mutable_order(), ParseOrder(text, file));
