@@ -23,10 +23,10 @@ struct Limits {
 proto::Plan CompileCase(const proto::Model& model, const std::string& mesh, int batch,
                         int micro_batches, const std::string& schedule, proto::DeviceKind device,
                         int chunks = 0, int prefetch = 0) {
-  CompileOptions options = OptionsFor(mesh, batch, micro_batches, schedule);
-  options.prefetch = prefetch;
-  options.device_kind = device;
-  options.train.set_chunks(chunks);
+  PlanRequest options = OptionsFor(mesh, batch, micro_batches, schedule);
+  options.recipe.set_prefetch(prefetch);
+  options.recipe.set_device(device);
+  if (chunks > 0) options.recipe.set_chunks(chunks);
   return Compile(BuildModel(model), "gpt", options).value();
 }
 

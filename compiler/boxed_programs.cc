@@ -115,6 +115,7 @@ std::string CacheKey(const PlanRequest& request, const FrontEndPart& part) {
   recipe.clear_prefetch();
   recipe.clear_warm_ups();
   recipe.clear_extra_in_flight();
+  recipe.clear_fill_memory();
   recipe.clear_host_memory();
   return absl::StrCat(recipe.SerializeAsString(), "\n", request.cluster.SerializeAsString(), "\n",
                       request.optimizer.SerializeAsString(), "\n", ToAbsl(part.program), "\n",

@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/compile.h"
 #include "compiler/lower/persistent.h"
+#include "compiler/plan_request.h"
 #include "compiler/programs.h"
 #include "compiler/schedule/schedule.h"
+#include "oneflow_core/graph/graph_proto.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "compiler/compile.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/graph/graph.h"
+#include "proto/recipe.pb.h"
 
 namespace oneflow {
 

@@ -15,29 +15,9 @@
 #include "oneflow_core/graph/graph_text.h"
 #include "oneflow_core/plan/fingerprint.h"
 #include "oneflow_core/print/plan_text.h"
-#include "oneflow_core/recipe/complete_recipe.h"
-#include "oneflow_core/tensor/tensor_proto.h"
-#include "oneflow_core/train/learning_rate.h"
 #include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
-absl::StatusOr<PlanRequest> Completed(PlanRequest request) {
-  proto::Recipe& recipe = request.recipe;
-  if (!recipe.has_overlap()) {
-    const bool cpu = request.cluster.device().kind() == proto::Device::CPU;
-    recipe.set_overlap(recipe.device() != proto::CPU || !cpu);
-  }
-  if (!recipe.overlap()) recipe.set_prefetch(0);
-  if (!recipe.has_prefetch()) recipe.set_prefetch(kUsualPrefetch);
-  recipe = WithDefaults(recipe);
-  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(recipe.mesh()));
-  ASSIGN_OR_RETURN(const Schedule schedule, MakeSchedule(recipe, mesh.stages()));
-  if (!schedule.rule.synchronous()) {
-    recipe.set_steps_a_round(schedule.rule.steps_a_round);
-    recipe.set_global_norm(false);  // stages do not wait for each other
-  }
-  return request;
-}
 
 absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const PlanRequest& request,
                                     CompileCache* cache) {

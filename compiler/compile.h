@@ -1,7 +1,7 @@
 // Compiles a logical graph to a proved plan. It obeys a recipe and chooses nothing that the recipe
 // says (planning/recipe writes complete ones).
 //
-//   proto::Recipe recipe = RecipeFor("data=2,pipe=2", {.batch = 16, .micro_batches = 4});
+//   const proto::Recipe recipe = RecipeOf("--mesh=data=2,pipe=2 --batch=16 --micro_batches=4");
 //   ASSIGN_OR_RETURN(const GraphSource source, ReadGraphFile("gpt.textproto"));
 //   ASSIGN_OR_RETURN(proto::Plan plan, Compile(source, {recipe, cluster}));
 //
@@ -21,51 +21,17 @@
 // training.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/sbp/known_layouts.h"
+#include "compiler/plan_request.h"
 #include "oneflow_core/graph/graph_proto.h"
-#include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
-#include "proto/recipe.pb.h"
 
 namespace oneflow {
-
-// Uses of weights that are gathered ahead, where memory allows.
-inline constexpr int kUsualPrefetch = 2;
-
-// Firings that a stream of a GPU may have issued and not completed: enough to hide the time of
-// their launches.
-inline constexpr int kLaunchQueue = 64;
-
-struct BoxedPrograms;  // boxed_programs.h
-
-// What a plan is made for, beside its graph.
-struct PlanRequest {
-  proto::Recipe recipe;        // absent fields: WithDefaults, and what this header says of them
-  proto::Cluster cluster;      // costs, capacity of a device and its kernel threads
-  proto::Optimizer optimizer;  // kept in the plan for a training that gives no other numbers
-  // Layouts that calls with other requests have found; a call adds its own. They change no plan,
-  // but it is made sooner. null: each call keeps its own. May be shared between threads.
-  std::shared_ptr<KnownLayouts> known_layouts = nullptr;
-};
-
-// The graphs of the last front end, which compilations of one graph hand on to each other. They
-// change no plan, but it is made sooner.
-struct CompileCache {
-  std::shared_ptr<const BoxedPrograms> boxed;  // null: none yet
-  std::string key;                             // of `boxed`
-};
-
-// The request with every field of the recipe that compile obeys: WithDefaults, and what depends on
-// the cluster (overlap: not on CPU devices, where exchanges would take the cores that compute) or
-// on the schedule (chunks, steps a round). Errors: those of the schedule.
-absl::StatusOr<PlanRequest> Completed(PlanRequest request);
 
 // Returns a plan that has passed VerifyPlan and has its fingerprint. Input errors name the location
 // and a hint; a plan that does not fit a device is RESOURCE_EXHAUSTED. A pure function: equal

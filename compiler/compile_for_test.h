@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
 #include "oneflow_core/model/model.h"
-#include "oneflow_core/tensor/mesh.h"
+#include "oneflow_core/recipe/field_text.h"
 
 namespace oneflow {
 
@@ -22,14 +22,13 @@ inline proto::Model TinyGpt(int64_t layers) {
       absl::StrCat("family: 'gpt' layers: ", layers, " heads: 2 hidden: 16 sequence: 8 vocab: 32"));
 }
 
-inline CompileOptions OptionsFor(const std::string& mesh, int64_t batch = 16,
-                                 int64_t micro_batches = 4, const std::string& schedule = "1f1b") {
-  CompileOptions options;
-  options.mesh = *ParseMesh(mesh);
-  options.train.set_batch(batch);
-  options.train.set_micro_batches(micro_batches);
-  options.train.set_schedule(schedule);
-  return options;
+// The request of such flags, "--shard=weights", beside these.
+inline PlanRequest OptionsFor(const std::string& mesh, int64_t batch = 16,
+                              int64_t micro_batches = 4, const std::string& schedule = "1f1b",
+                              const std::string& flags = "") {
+  return {.recipe = RecipeOf("--mesh=" + mesh + " --batch=" + std::to_string(batch) +
+                             " --micro_batches=" + std::to_string(micro_batches) +
+                             " --schedule=" + schedule + " " + flags)};
 }
 
 }  // namespace oneflow

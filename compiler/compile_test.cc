@@ -43,7 +43,7 @@ int FindSlots(const proto::Plan& plan, const std::string& name) {
   return 0;
 }
 
-std::string Refusal(const proto::Graph& graph, const CompileOptions& options) {
+std::string Refusal(const proto::Graph& graph, const PlanRequest& options) {
   return std::string(ToStd(Compile(graph, "gpt", options).status().message()));
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("only train drops out") {
 }
 
 TEST_CASE("compiling is a function: equal arguments, equal bytes") {
-  const CompileOptions options = OptionsFor("pipe=2,data=2,tensor=2", 16, 4);
+  const PlanRequest options = OptionsFor("pipe=2,data=2,tensor=2", 16, 4);
   CHECK(Compile(SmallGraph(), "gpt", options)->fingerprint() ==
         Compile(SmallGraph(), "gpt", options)->fingerprint());
 }
@@ -120,10 +120,10 @@ int MostSaved(const proto::Plan& plan, int stage) {
 TEST_CASE("a stage saves what its schedule says, not more") {
   for (const int m : {2, 3, 8, 40}) {
     for (const int64_t extra : {0, 2}) {
-      CompileOptions options = OptionsFor("pipe=4", m, m);
-      options.train.set_extra_in_flight(extra);
+      PlanRequest options = OptionsFor("pipe=4", m, m);
+      options.recipe.set_extra_in_flight(extra);
       const auto one = Compile(SmallGraph(4), "gpt", options);
-      options.train.set_schedule("zero_bubble");
+      options.recipe.set_schedule("zero_bubble");
       const auto zero = Compile(SmallGraph(4), "gpt", options);
       REQUIRE(one.ok());
       REQUIRE(zero.ok());
@@ -140,78 +140,9 @@ TEST_CASE("a stage saves what its schedule says, not more") {
   }
 }
 
-TEST_CASE("zero bubble is not fitted to stages that take forever") {
-  CompileOptions options = OptionsFor("pipe=2", 4, 4, "zero_bubble");
-  options.cluster.mutable_device()->set_peak_flops(1e-320);
-  const auto plan = Compile(SmallGraph(2), "gpt", options);
-  CHECK_THAT(std::string(plan.status().message()),
-             Catch::Contains("takes inf seconds; check the rates in the cluster file"));
-}
-
-TEST_CASE("zero bubble holds as many micro-batches as the memory has room for") {
-  CompileOptions options = OptionsFor("pipe=4", 12, 12, "zero_bubble");
-  options.train.set_no_global_norm(true);
-  std::vector<int64_t> needs;  // bytes of the largest stage, by extra_in_flight
-  for (int64_t e = 0; e < 4; ++e) {
-    options.train.set_extra_in_flight(e);
-    const auto plan = Compile(SmallGraph(4), "gpt", options).value();
-    needs.push_back(MostDeviceBytes(plan));
-    if (e > 0) CHECK(needs[e] > needs[e - 1]);
-  }
-  options.train.set_extra_in_flight(0);
-  options.fill_memory = true;
-  for (int64_t e = 0; e < 4; ++e) {
-    options.cluster.mutable_device()->set_memory_bytes(needs[e]);
-    const auto plan = Compile(SmallGraph(4), "gpt", options).value();
-    CHECK(plan.recipe().extra_in_flight() == e);
-  }
-  options.cluster.mutable_device()->set_memory_bytes(needs[0] - 1);
-  CHECK(Refusal(SmallGraph(4), options).find("1 byte") != std::string::npos);
-  options.cluster.mutable_device()->set_memory_bytes(0);
-  CHECK(Refusal(SmallGraph(4), options).find("fill_memory: the memory of a device") == 0);
-  options.cluster.mutable_device()->set_memory_bytes(needs[3]);
-  options.train.set_no_global_norm(false);
-  CHECK(Refusal(SmallGraph(4), options).find("fill_memory: steps that wait") == 0);
-  options.train.set_schedule("1f1b");
-  CHECK(Refusal(SmallGraph(4), options).find("fill_memory: schedule 1f1b") == 0);
-}
-
-TEST_CASE("where the cluster is known zero bubble fills memory as its stages' times ask for") {
-  CompileOptions options = OptionsFor("pipe=4", 16, 16, "zero_bubble");
-  options.train.set_no_global_norm(true);
-  options.fill_memory = true;
-  proto::Device* device = options.cluster.mutable_device();
-  device->set_memory_bytes(int64_t{1} << 40);
-  proto::Model config =
-      MakeModel("family: 'gpt' layers: 4 heads: 4 hidden: 32 sequence: 256 vocab: 64");
-  const proto::Graph graph = BuildModel(config);  // whose attention makes F and B longer than W
-  const auto equal = Compile(graph, "gpt", options).value();
-  CHECK(equal.recipe().extra_in_flight() == 3);
-  device->set_peak_flops(1e9);
-  device->set_memory_bandwidth(1e12);
-  const auto fitted = Compile(graph, "gpt", options).value();
-  CHECK(fitted.recipe().extra_in_flight() > 3);
-  const auto noted = [](const std::string& note) {
-    return note.find("schedule zero_bubble: fitted to F, B and W of the stages on this cluster") ==
-           0;
-  };
-  CHECK(std::count_if(fitted.facts().note().begin(), fitted.facts().note().end(), noted) == 1);
-  CHECK(std::count_if(equal.facts().note().begin(), equal.facts().note().end(), noted) == 0);
-
-  // Planned with few micro-batches, proved with all; where all wait for the norm, too.
-  options.train.set_batch(200), options.train.set_micro_batches(200);
-  for (const bool overlap : {true, false}) {
-    options.train.set_no_global_norm(overlap);
-    const auto many = Compile(graph, "gpt", options).value();
-    CHECK(many.recipe().extra_in_flight() > 0);
-  }
-  options.train.set_batch(1), options.train.set_micro_batches(1);
-  CHECK(Refusal(graph, options).find("fill_memory: no step of these stages is shorter") == 0);
-}
-
 TEST_CASE("two chunks a stage: each keeps what its own way round the ring takes") {
-  CompileOptions options = OptionsFor("pipe=2", 8, 8, "interleaved");
-  const auto plan = Compile(SmallGraph(4), "gpt", options).value();
+  const auto plan =
+      Compile(SmallGraph(4), "gpt", OptionsFor("pipe=2", 8, 8, "interleaved")).value();
   // Blocks 0 and 2 are chunks of stage 0, 1 and 3 of stage 1.
   for (const proto::Actor& actor : Program(plan, "train").actor()) {
     if (actor.name() == "h.2.mlp.fc") CHECK(actor.stage() == 0);
@@ -221,8 +152,7 @@ TEST_CASE("two chunks a stage: each keeps what its own way round the ring takes"
   CHECK(FindSlots(plan, "h.0.mlp.gelu") == 4);
   CHECK(FindSlots(plan, "h.2.mlp.gelu") == 2);
   CHECK(FindSlots(plan, "h.3.mlp.gelu") == 1);
-  options.mesh = *ParseMesh("pipe=4");
-  CHECK(Refusal(SmallGraph(4), options) ==
+  CHECK(Refusal(SmallGraph(4), OptionsFor("pipe=4", 8, 8, "interleaved")) ==
         "pipe=4, chunks=2: is more stages than the 4 layers of \"gpt\"; use fewer chunks or "
         "stages, or a schedule of one chunk");
 }
@@ -244,7 +174,7 @@ TEST_CASE("a plan does not grow with symmetric axes nor with micro-batches") {
   // Where firings and messages cost nothing: else small sums go in one step over few devices and in
   // two over many. 8 heads are split by 4 devices as by 8.
   const auto compile = [](const char* mesh, int64_t m) {
-    CompileOptions options = OptionsFor(mesh, 64, m);
+    PlanRequest options = OptionsFor(mesh, 64, m);
     options.cluster.mutable_device()->set_firing_seconds(1e-15);
     options.cluster.add_level()->set_size(8);
     return Compile(SmallGraph(2, 8), "gpt", options);
@@ -337,70 +267,13 @@ TEST_CASE("a tensor lies alike at every pipe degree, also where no constraint sa
   }
 }
 
-// Nodes of four devices with slow links between them.
-proto::Cluster Nodes() {
-  proto::Cluster cluster;
-  for (const auto& [size, latency, bandwidth] :
-       {std::tuple(4, 1e-6, 1e11), std::tuple(100, 1e-5, 1e9)}) {
-    proto::Level* level = cluster.add_level();
-    level->set_size(size);
-    level->set_latency(latency);
-    level->set_bandwidth(bandwidth);
-  }
-  return cluster;
-}
-
-std::string PrintMesh(const proto::Mesh& mesh) {
-  std::string text;
-  for (const auto& axis : mesh.axis()) {
-    text += (text.empty() ? "" : ",") + axis.name() + "=" + std::to_string(axis.size());
-  }
-  return text;
-}
-
-TEST_CASE("axes are ordered for the topology: those that exchange most are inside a node") {
-  const auto mesh_of = [](const std::string& mesh, bool keep) {
-    CompileOptions options = OptionsFor(mesh, 8, 2);
-    options.cluster = Nodes();
-    options.keep_axis_order = keep;
-    const auto plan = Compile(SmallGraph(4), "gpt", options).value();
-    const bool noted =
-        plan.facts().note(0).find("the axes that exchange most") != std::string::npos;
-    CHECK(noted == (ToString(*ParseMesh(mesh)) != PrintMesh(plan.mesh())));
-    return PrintMesh(plan.mesh());
-  };
-  CHECK(mesh_of("tensor=4,data=2", false) == "data=2,tensor=4");
-  CHECK(mesh_of("tensor=4,data=2", true) == "tensor=4,data=2");
-  CHECK(mesh_of("data=2,tensor=4", false) == "data=2,tensor=4");
-  CHECK(mesh_of("tensor=2,pipe=4,data=2", false).starts_with("pipe=4"));
-}
-
-TEST_CASE("the order of axes does not depend on the order in which they are written") {
-  proto::Model config = MakeModel(
-      "family: 'gpt'");  // large enough to be boxed otherwise where an axis crosses slow links
-  config.set_layers(2);
-  config.set_sequence(256);
-  config.set_vocab(4096);
-  const proto::Graph graph = BuildModel(config);
-  for (const char* mesh : {"tensor=4,data=2", "data=2,tensor=4", "tensor=4,data=2,pipe=2"}) {
-    CompileOptions options = OptionsFor(mesh, 16, 2);
-    options.cluster = Nodes();
-    options.cluster.mutable_device()->set_peak_flops(1e13);
-    options.cluster.mutable_device()->set_memory_bandwidth(1e12);
-    const auto plan = Compile(graph, "gpt", options);
-    INFO(mesh << ": " << plan.status().ToString());
-    REQUIRE(plan.ok());
-    CHECK(PrintMesh(plan->mesh()).ends_with("tensor=4"));
-  }
-}
-
 TEST_CASE(
     "sequence parallelism where it is no dearer: activations between blocks take less memory") {
-  CompileOptions options = OptionsFor("tensor=2", 2, 2);
+  PlanRequest options = OptionsFor("tensor=2", 2, 2);
   options.cluster.add_level()->set_size(2);  // messages cost nothing: no tensor is too small
   options.cluster.mutable_device()->set_firing_seconds(1e-15);
   const auto replicated = Compile(SmallGraph(), "gpt", options);
-  options.split_positions = true;
+  options.recipe.set_sequence_parallel(true);
   const auto split = Compile(SmallGraph(), "gpt", options);
   REQUIRE(replicated.ok());
   INFO(split.status().ToString());
@@ -427,20 +300,15 @@ TEST_CASE("one stage sums the squares; the others receive the norm") {
 TEST_CASE("mistakes are refused with their numbers and the hint") {
   const proto::Graph gpt = SmallGraph();
   CHECK(Refusal(gpt, OptionsFor("", 10, 4)) ==
-        "micro-batches 4: do not divide the batch of 10; use a batch of 12, or a divisor of 10");
+        "--micro_batches=4: do not divide the batch of 10; use a batch of 12, or a divisor of 10");
   CHECK(Refusal(gpt, OptionsFor("data=4", 4, 2)) ==
         "batch 4 in 2 micro-batches: a micro-batch of 2 sequences cannot be split over 4 data "
         "parts of the mesh "
         "data=4; use a batch of at least 8, fewer micro-batches or fewer data parts");
-  CHECK(Refusal(gpt, OptionsFor("", 4, 2, "zigzag")).find("use one of: 1f1b, gpipe") !=
-        std::string::npos);
   CHECK_FALSE(Refusal(gpt, OptionsFor("pipe=3", 4, 2)).empty());  // two blocks for three stages
-  CHECK_FALSE(Refusal(gpt, OptionsFor("", 0, 1)).empty());
-  CHECK_FALSE(Refusal(gpt, OptionsFor("", 1, 0)).empty());
-  CHECK(Refusal(gpt, OptionsFor("", int64_t{1} << 33, int64_t{1} << 33)) ==
-        "micro-batches 8589934592: are too many; use at most 65536");
-  CHECK(Refusal(gpt, OptionsFor("", int64_t{1} << 33, 8)) ==
-        "batch 8589934592: is too large; use at most 4294967296 sequences a step");
+  PlanRequest none = OptionsFor("", 1, 1);
+  none.recipe.set_batch(0);
+  CHECK_THAT(Refusal(gpt, none), Catch::StartsWith("--batch=0: is out of range"));
   proto::Graph short_graph;
   proto::Op* op = short_graph.add_op();
   op->set_name("x");
@@ -453,7 +321,7 @@ TEST_CASE("mistakes are refused with their numbers and the hint") {
   (*op->mutable_attr())["input"].set_s("y");
   CHECK(Refusal(short_graph, OptionsFor("", 4, 1)) ==
         "op x: attribute \"input\" is the compiler's own; leave it out");
-  CompileOptions tight = OptionsFor("", 8, 2);
+  PlanRequest tight = OptionsFor("", 8, 2);
   tight.cluster.mutable_device()->set_memory_bytes(100000);
   const auto plan = Compile(gpt, "gpt", tight);
   CHECK(plan.status().code() == absl::StatusCode::kResourceExhausted);

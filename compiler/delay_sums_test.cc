@@ -9,20 +9,15 @@
 #include "compiler/compile.h"
 #include "compiler/compile_for_test.h"
 #include "oneflow_core/model/model.h"
-#include "oneflow_core/model/sharding.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/tensor/mesh.h"
 
 namespace oneflow {
 namespace {
 
 proto::Plan CompileSplit(const std::string& mesh, const std::string& schedule) {
-  CompileOptions options = OptionsFor(mesh, 32, 4, schedule);
-  options.overlap = true;
-  options.shard = ShardWeights();
   return Compile(BuildModel(MakeModel(
                      "family: 'gpt' layers: 8 heads: 2 hidden: 16 sequence: 64 vocab: 32")),
-                 "gpt", options)
+                 "gpt", OptionsFor(mesh, 32, 4, schedule, "--overlap --shard=weights"))
       .value();
 }
 

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/model/model.h"
-#include "oneflow_core/model/sharding.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/tensor/mesh.h"
 
 namespace oneflow {
@@ -41,7 +40,6 @@ OptionDraws::OptionDraws(unsigned seed, proto::Cluster cluster)
 DrawnCompile OptionDraws::Draw() {
   DrawnCompile drawn;
   drawn.options.cluster = cluster_;
-  drawn.options.device_kind = proto::CUDA;
   drawn.mixture = One<int>({0, 0, 0, 0, 1}) == 1;
   drawn.layers = One<int>({1, 2, 3, 4, 4});
   DrawAxes(&drawn);
@@ -53,12 +51,16 @@ DrawnCompile OptionDraws::Draw() {
 }
 
 void OptionDraws::Redraw(DrawnCompile* drawn) {
-  drawn->text = absl::StrCat(drawn->model_text, " --out=g && oneflow compile --graph=g --out=p",
-                             " --device=cuda", drawn->sizes_text);
   if (!drawn->mixture) DrawStages(drawn);
-  AddFlag("mesh", ToString(drawn->options.mesh), &drawn->text);
-  DrawSchedule(drawn);
-  DrawSharding(drawn);
+  std::string flags = drawn->sizes_text;
+  AddFlag("mesh", ToString(drawn->mesh), &flags);
+  DrawSchedule(*drawn, &flags);
+  DrawSharding(*drawn, &flags);
+  const bool states = drawn->options.recipe.state_layouts();
+  drawn->options.recipe = RecipeOf("--device=cuda" + flags);
+  if (states) drawn->options.recipe.set_state_layouts(true);
+  drawn->text = absl::StrCat(drawn->model_text, " --out=g && oneflow compile --graph=g --out=p",
+                             " --device=cuda", flags);
 }
 
 // More than two axes take long to compile.
@@ -70,11 +72,11 @@ void OptionDraws::DrawAxes(DrawnCompile* drawn) {
                                          "data=2,tensor=4", "data=4,tensor=2", "data=4,tensor=4",
                                          "data=4,tensor=4", "data=2x2,tensor=2", "data=2,context=2",
                                          "tensor=2,context=2"});
-  drawn->options.mesh = ParseMesh(mesh).value();
+  drawn->mesh = ParseMesh(mesh).value();
 }
 
 void OptionDraws::DrawStages(DrawnCompile* drawn) {
-  std::vector<Mesh::Axis>& axes = drawn->options.mesh.axes;
+  std::vector<Mesh::Axis>& axes = drawn->mesh.axes;
   std::erase_if(axes, [](const Mesh::Axis& axis) { return axis.name == "pipe"; });
   const int stages = std::min(drawn->layers, One<int>({1, 2, 2, 2, 4}));
   if (stages > 1) {
@@ -87,7 +89,7 @@ void OptionDraws::DrawModel(DrawnCompile* drawn) {
   std::string* text = &drawn->model_text;
   const int64_t hidden = One<int64_t>({32, 64, 256}), sequence = One<int64_t>({16, 128, 1024}),
                 vocab = One<int64_t>({64, 1000, 50257});
-  const bool context = drawn->options.mesh.FindAxis("context") >= 0;
+  const bool context = drawn->mesh.FindAxis("context") >= 0;
   const bool tied = One<int>({0, 1}) == 1, llama = drawn->mixture || One<int>({0, 0, 1}) == 1;
   *text = llama ? "oneflow model llama" : "oneflow model gpt";
   AddFlag("layers", drawn->layers, text), AddFlag("heads", 4, text),
@@ -129,75 +131,59 @@ void OptionDraws::DrawModel(DrawnCompile* drawn) {
 
 void OptionDraws::DrawSizes(DrawnCompile* drawn) {
   std::string* text = &drawn->sizes_text;
-  CompileOptions& options = drawn->options;
-  proto::Train& train = options.train;
-  train.set_micro_batches(One<int64_t>({1, 2, 4, 6, 6, 8, 12, 16}));
-  train.set_batch(train.micro_batches() * BatchParts(options.mesh) *
-                  One<int64_t>({1, 1, 2, 3, 8, 24}));
-  if (One<int>({0, 1, 1}) == 1) train.set_precision(proto::BF16);
-  if (train.precision() == proto::BF16 && One<int>({0, 1}) == 1) train.set_residual(proto::BF16);
-  train.set_loss_pieces(One<int64_t>({0, 0, 2, -1}));
-  proto::Optimizer& optimizer = *train.mutable_optimizer();
+  drawn->micro_batches = One<int64_t>({1, 2, 4, 6, 6, 8, 12, 16});
+  const int64_t batch =
+      drawn->micro_batches * BatchParts(drawn->mesh) * One<int64_t>({1, 1, 2, 3, 8, 24});
+  const bool narrow = One<int>({0, 1, 1}) == 1;
+  const bool narrow_stream = narrow && One<int>({0, 1}) == 1;
+  const auto pieces = One<std::string>({"0", "0", "2", "auto"});
+  proto::Optimizer& optimizer = drawn->options.optimizer;
   optimizer.set_learning_rate(3e-4);
   optimizer.set_beta1(0.9);
   optimizer.set_beta2(0.95);
   optimizer.set_epsilon(1e-8);
   optimizer.set_weight_decay(0.1);
   optimizer.set_clip(1);
-  options.split_positions = One<int>({0, 1}) == 1;
-  options.context_pieces = One<int>({1, 1, 2});
-  options.keep_axis_order = One<int>({0, 1, 1}) == 1;
-  AddFlag("batch", train.batch(), text), AddFlag("micro_batches", train.micro_batches(), text);
-  AddFlag("precision", train.precision() == proto::BF16 ? "bf16" : "f32", text);
-  AddFlag("residual", train.residual() == proto::BF16 ? "bf16" : "f32", text);
-  AddFlag("loss_pieces", train.loss_pieces() < 0 ? "auto" : absl::StrCat(train.loss_pieces()),
-          text);
-  AddFlag("context_pieces", options.context_pieces, text);
-  AddSwitch("sequence_parallel", options.split_positions, text);
-  AddSwitch("keep_axis_order", options.keep_axis_order, text);
+  const bool positions = One<int>({0, 1}) == 1;
+  const int context_pieces = One<int>({1, 1, 2});
+  const bool keep_order = One<int>({0, 1, 1}) == 1;
+  AddFlag("batch", batch, text), AddFlag("micro_batches", drawn->micro_batches, text);
+  AddFlag("precision", narrow ? "bf16" : "f32", text);
+  AddFlag("residual", narrow_stream ? "bf16" : "f32", text);
+  AddFlag("loss_pieces", pieces, text), AddFlag("context_pieces", context_pieces, text);
+  AddSwitch("sequence_parallel", positions, text);
+  AddSwitch("keep_axis_order", keep_order, text);
 }
 
-void OptionDraws::DrawSchedule(DrawnCompile* drawn) {
-  std::string* text = &drawn->text;
-  CompileOptions& options = drawn->options;
-  proto::Train& train = options.train;
-  const int stages = options.mesh.stages();
-  train.set_schedule(One<std::string>({"1f1b", "interleaved", "zero_bubble", "gpipe"}));
-  const bool interleaves = train.micro_batches() % stages == 0 && drawn->layers >= 2 * stages;
-  if (train.schedule() == "interleaved" && !interleaves) train.set_schedule("1f1b");
-  const int most = drawn->layers / stages;
-  train.set_chunks(train.schedule() == "interleaved" ? One<int>({2, 2, most}) : 0);
-  train.set_recompute(
-      One<std::string>({"none", "full", "selective", "attention", "full,gather", "full:1,selective",
-                        "full:1,none:1,attention,gather", "selective:1"}));
-  options.overlap = One<std::optional<bool>>({std::nullopt, std::nullopt, std::nullopt, false});
-  options.bucket_bytes = One<int64_t>({kBucketBytes, kBucketBytes, 5000});
-  AddFlag("schedule", train.schedule(), text);
-  if (train.chunks() > 0) AddFlag("chunks", train.chunks(), text);
-  AddFlag("recompute", train.recompute(), text);
-  AddFlag("overlap", options.overlap ? "false" : "auto", text);
-  AddFlag("bucket_bytes", options.bucket_bytes, text);
+void OptionDraws::DrawSchedule(const DrawnCompile& drawn, std::string* flags) {
+  const int stages = drawn.mesh.stages();
+  schedule_ = One<std::string>({"1f1b", "interleaved", "zero_bubble", "gpipe"});
+  const bool interleaves = drawn.micro_batches % stages == 0 && drawn.layers >= 2 * stages;
+  if (schedule_ == "interleaved" && !interleaves) schedule_ = "1f1b";
+  AddFlag("schedule", schedule_, flags);
+  const int most = drawn.layers / stages;
+  if (schedule_ == "interleaved") AddFlag("chunks", One<int>({2, 2, most}), flags);
+  AddFlag("recompute",
+          One<std::string>({"none", "full", "selective", "attention", "full,gather",
+                            "full:1,selective", "full:1,none:1,attention,gather", "selective:1"}),
+          flags);
+  AddFlag("overlap", One<std::string>({"auto", "auto", "auto", "false"}), flags);
+  AddFlag("bucket_bytes", One<std::string>({"25MB", "25MB", "5000"}), flags);
 }
 
-void OptionDraws::DrawSharding(DrawnCompile* drawn) {
-  std::string* text = &drawn->text;
-  CompileOptions& options = drawn->options;
+void OptionDraws::DrawSharding(const DrawnCompile& drawn, std::string* flags) {
   auto shard = One<std::string>({"none", "states", "gradients", "weights", "weights", "weights"});
-  if (options.mesh.FindAxis("data.1") >= 0 && One<int>({0, 1}) == 1) {
+  if (drawn.mesh.FindAxis("data.1") >= 0 && One<int>({0, 1}) == 1) {
     shard = One<std::string>({"states:data,gradients:data.1,weights:data.1",
                               "states:data.1,gradients:data.1,weights:data.1"});
   }
   auto gather = One<std::string>({"each_use", "each_use", "each_micro_batch", "once"});
   // Else most are refused.
-  const bool shares = options.mesh.stages() == 1 && options.train.schedule() == "1f1b";
+  const bool shares = drawn.mesh.stages() == 1 && schedule_ == "1f1b";
   if (gather == "each_micro_batch" && !shares && One<int>({0, 0, 0, 1}) == 0) gather = "each_use";
-  const auto reduce = One<std::string>({"once", "once", "each_micro_batch"});
-  options.shard = ParseSharding("--shard=", shard).value();
-  options.shard.gather = ParseGather("--gather=", gather).value();
-  options.shard.reduced = ParseReduce("--reduce=", reduce).value();
-  options.prefetch = One<std::optional<int>>({std::nullopt, 0, 1, 1, 2, 2, 3});
-  AddFlag("shard", shard, text), AddFlag("gather", gather, text), AddFlag("reduce", reduce, text);
-  AddFlag("prefetch", options.prefetch ? absl::StrCat(*options.prefetch) : "auto", text);
+  AddFlag("shard", shard, flags), AddFlag("gather", gather, flags);
+  AddFlag("reduce", One<std::string>({"once", "once", "each_micro_batch"}), flags);
+  AddFlag("prefetch", One<std::string>({"auto", "0", "1", "1", "2", "2", "3"}), flags);
 }
 
 }  // namespace oneflow

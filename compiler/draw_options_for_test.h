@@ -9,7 +9,7 @@
 // Most of the time of compile goes into the choice of layouts, which does not depend on the draws
 // of Redraw. So more draws of one model take little time where the graph states its layouts:
 //
-//   drawn.options.state_layouts = true;  // before Compile
+//   drawn.options.recipe.set_state_layouts(true);  // before Compile
 //   drawn.graph = plan->graph();
 //   draws.Redraw(&drawn);
 #pragma once
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "compiler/compile.h"
+#include "oneflow_core/tensor/mesh.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
 
@@ -26,7 +27,9 @@ namespace oneflow {
 
 struct DrawnCompile {
   proto::Graph graph;
-  CompileOptions options;
+  PlanRequest options;
+  Mesh mesh;                  // of the options
+  int64_t micro_batches = 1;  // of the options
   std::string text;  // the two command lines that do the same, but for --cluster and --memory
   int layers = 0;
   bool mixture = false;                // of experts
@@ -57,10 +60,11 @@ class OptionDraws {
   void DrawModel(DrawnCompile* drawn);
   void DrawSizes(DrawnCompile* drawn);
   void DrawStages(DrawnCompile* drawn);
-  void DrawSchedule(DrawnCompile* drawn);
-  void DrawSharding(DrawnCompile* drawn);
+  void DrawSchedule(const DrawnCompile& drawn, std::string* flags);
+  void DrawSharding(const DrawnCompile& drawn, std::string* flags);
 
   std::mt19937 random_;
+  std::string schedule_;  // as drawn last
   const proto::Cluster cluster_;
 };
 

@@ -12,21 +12,21 @@ namespace oneflow {
 namespace {
 
 TEST_CASE("known layouts: other schedules and recompute search no layouts again") {
-  CompileOptions options = OptionsFor("pipe=2,data=2,tensor=2", 8);
+  PlanRequest options = OptionsFor("pipe=2,data=2,tensor=2", 8);
   options.known_layouts = std::make_shared<KnownLayouts>();
   REQUIRE(Compile(BuildModel(SmallGpt()), "gpt", options).ok());
   const int64_t searches = options.known_layouts->misses();
   CHECK(searches > 0);
-  std::vector<CompileOptions> others(4, options);
-  others[0].train.set_schedule("gpipe");
-  others[1].train.set_recompute("full");
-  others[2].train.set_recompute("attention");
-  others[3].shard.states = {"data"};  // another graph
-  for (CompileOptions& other : others) {
+  std::vector<PlanRequest> others(4, options);
+  others[0].recipe.set_schedule("gpipe");
+  others[1].recipe.MergeFrom(RecipeOf("--recompute=full"));
+  others[2].recipe.MergeFrom(RecipeOf("--recompute=attention"));
+  others[3].recipe.MergeFrom(RecipeOf("--shard=states"));  // another graph
+  for (PlanRequest& other : others) {
     const int64_t hits = options.known_layouts->hits();
     const auto with = Compile(BuildModel(SmallGpt()), "gpt", other).value();
-    if (other.shard.states.empty()) CHECK(options.known_layouts->hits() > hits);
-    if (other.shard.states.empty()) CHECK(options.known_layouts->misses() == searches);
+    if (!other.recipe.has_shard()) CHECK(options.known_layouts->hits() > hits);
+    if (!other.recipe.has_shard()) CHECK(options.known_layouts->misses() == searches);
     other.known_layouts = nullptr;
     CHECK(Compile(BuildModel(SmallGpt()), "gpt", other)->fingerprint() == with.fingerprint());
   }

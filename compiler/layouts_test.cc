@@ -15,14 +15,12 @@ namespace {
 using Catch::Matchers::Contains;
 using google::protobuf::util::MessageDifferencer;
 
-CompileOptions StateOptions(const std::string& mesh) {
-  CompileOptions options = OptionsFor(mesh);
-  options.state_layouts = true;
-  return options;
+PlanRequest StateOptions(const std::string& mesh) {
+  return OptionsFor(mesh, 16, 4, "1f1b", "--state_layouts");
 }
 
 // Links so slow that nearly nothing is worth sending.
-CompileOptions OnSlowLinks(CompileOptions options) {
+PlanRequest OnSlowLinks(PlanRequest options) {
   options.cluster.mutable_device()->set_kind(proto::Device::CUDA);  // CPUs share a memory
   proto::Level* level = options.cluster.add_level();
   level->set_size(8);
@@ -31,12 +29,12 @@ CompileOptions OnSlowLinks(CompileOptions options) {
   return options;
 }
 
-proto::Graph StateLayouts(const proto::Graph& graph, const CompileOptions& options) {
+proto::Graph StateLayouts(const proto::Graph& graph, const PlanRequest& options) {
   const proto::Plan plan = Compile(graph, "gpt", options).value();
   return plan.graph();
 }
 
-std::string Refusal(const proto::Graph& graph, const CompileOptions& options) {
+std::string Refusal(const proto::Graph& graph, const PlanRequest& options) {
   return std::string(ToStd(Compile(graph, "gpt", options).status().message()));
 }
 
@@ -53,44 +51,25 @@ proto::OpLayout& Find(proto::Graph* graph, const std::string& op) {
 TEST_CASE("what is stated holds on any cluster, pipe degree and schedule") {
   for (const std::string mesh : {"tensor=2", "data=2,tensor=2"}) {
     INFO(mesh);
-    const CompileOptions options = StateOptions(mesh), slow = OnSlowLinks(options);
+    const PlanRequest options = StateOptions(mesh), slow = OnSlowLinks(options);
     const proto::Graph stated = StateLayouts(BuildModel(SmallGpt(3)), options);
     CHECK(stated.layout_size() > 0);
     CHECK(MessageDifferencer::Equals(StateLayouts(stated, options), stated));
     CHECK(!MessageDifferencer::Equals(StateLayouts(BuildModel(SmallGpt(3)), slow), stated));
     CHECK(MessageDifferencer::Equals(StateLayouts(stated, slow), stated));
-    CompileOptions pipe = OnSlowLinks(StateOptions("pipe=2," + mesh));
-    pipe.train.set_schedule("zero_bubble");
-    pipe.train.set_recompute("full");
+    PlanRequest pipe = OnSlowLinks(StateOptions("pipe=2," + mesh));
+    pipe.recipe.set_schedule("zero_bubble");
+    pipe.recipe.MergeFrom(RecipeOf("--recompute=full"));
     CHECK(MessageDifferencer::Equals(StateLayouts(stated, pipe), stated));
   }
 }
 
-TEST_CASE("a plan that does not fit names the layouts that do, which are then stated") {
-  const CompileOptions options = StateOptions("tensor=2");
-  const proto::Plan usual = Compile(BuildModel(SmallGpt(3)), "gpt", options).value();
-  CompileOptions slow = OnSlowLinks(options);
-  const auto needed = [&](const proto::Graph& graph) {
-    return Compile(graph, "gpt", slow)->memory(0).arena_bytes();
-  };
-  const int64_t least = needed(usual.graph());
-  REQUIRE(needed(BuildModel(SmallGpt(3))) > least);
-  slow.cluster.mutable_device()->set_memory_bytes(least);
-  CHECK_THAT(Refusal(BuildModel(SmallGpt(3)), slow),
-             Contains("too many") && Contains("the layouts for an unknown cluster fit: compile "
-                                              "without --cluster and with --layouts_out=FILE"));
-  CHECK(Compile(usual.graph(), "gpt", slow).ok());
-  slow.cluster.mutable_device()->set_memory_bytes(least / 2);
-  CHECK_THAT(Refusal(BuildModel(SmallGpt(3)), slow),
-             Contains("too many") && !Contains("unknown cluster"));
-}
-
 TEST_CASE("what is stated of the programs of a plan that generates stands beside the others") {
-  CompileOptions options = StateOptions("tensor=2");
+  PlanRequest options = StateOptions("tensor=2");
   const proto::Graph trains = StateLayouts(BuildModel(SmallGpt(3)), options);
-  options.train.set_batch(2);
-  options.train.set_micro_batches(1);
-  options.generate = true;
+  options.recipe.set_batch(2);
+  options.recipe.set_micro_batches(1);
+  options.recipe.set_purpose(proto::Recipe::GENERATION);
   const proto::Graph stated = StateLayouts(trains, options);
   int before = 0, prefill = 0, decode = 0;
   for (const proto::OpLayout& layout : stated.layout()) {
@@ -114,7 +93,7 @@ TEST_CASE("ops of blocks that lie alike are named once") {
 }
 
 TEST_CASE("a layout that leaves out an op, and one that its kind has not") {
-  const CompileOptions options = StateOptions("tensor=2");
+  const PlanRequest options = StateOptions("tensor=2");
   const proto::Graph stated = StateLayouts(BuildModel(SmallGpt(3)), options);
   proto::Graph wrong = stated;
   std::string* ops = Find(&wrong, "h.*.mlp.gelu").mutable_ops();
@@ -123,8 +102,8 @@ TEST_CASE("a layout that leaves out an op, and one that its kind has not") {
       Refusal(wrong, options),
       Contains("op h.0.mlp.gelu: the layouts of program train on axis tensor do not name it") &&
           Contains("--layouts_out"));
-  CompileOptions few = StateOptions("tensor=4");
-  few.train.set_micro_batches(8);  // of two sequences each
+  PlanRequest few = StateOptions("tensor=4");
+  few.recipe.set_micro_batches(8);  // of two sequences each
   wrong = stated;
   Find(&wrong, "h.*.attn.core.split").set_signature("(S(0)) -> S(0), S(0), S(0)");
   CHECK_THAT(Refusal(wrong, few),

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
+#include "compiler/compile_for_test.h"
 #include "compiler/schedule/timed_game.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/net/byte_game.h"
@@ -24,22 +25,13 @@
 namespace oneflow {
 namespace {
 
-constexpr int kTrain = 1;  // index of the program in the plan
-
-CompileOptions OptionsFor(const std::string& mesh, const std::string& offload, int ahead,
-                          const std::string& schedule) {
-  CompileOptions options;
-  options.mesh = *ParseMesh(mesh);
-  options.train.set_batch(16);
-  options.train.set_micro_batches(8);
-  options.train.set_schedule(schedule);
-  options.overlap = true;
-  options.prefetch = ahead;
-  options.offload = *ParseOffload("--offload=", offload);
-  return options;
+PlanRequest OffloadOptions(const std::string& mesh, const std::string& offload, int ahead,
+                           const std::string& schedule) {
+  return OptionsFor(mesh, 16, 8, schedule,
+                    absl::StrCat("--overlap --prefetch=", ahead, " --offload=", offload));
 }
 
-proto::Plan Compiled(int layers, const CompileOptions& options) {
+proto::Plan Compiled(int layers, const PlanRequest& options) {
   const proto::Model model = MakeModel(absl::StrCat("family: 'gpt' layers: ", layers,
                                                     " heads: 2 hidden: 16 sequence: 16 vocab: 16"));
   absl::StatusOr<proto::Plan> plan = Compile(BuildModel(model), "gpt", options);
@@ -122,7 +114,7 @@ TEST_CASE("credits hold d + 1 blocks that go out and 2 (d + 1) that come in, of 
     for (const char* offload : {"activations:all", "activations:all,weights"}) {
       for (const int ahead : {1, 2}) {
         const proto::Plan plan =
-            Compiled(2 * kBlocks, OptionsFor("pipe=2", offload, ahead, schedule));
+            Compiled(2 * kBlocks, OffloadOptions("pipe=2", offload, ahead, schedule));
         REQUIRE(VerifyPlan(plan).ok());
         for (int stage = 0; stage < 2; ++stage) {
           int out = 0, in = 0;
@@ -275,38 +267,30 @@ TEST_CASE("drawn meshes, schedules and flags have a live plan") {
     return std::string(of.begin()[random() % of.size()]);
   };
   for (int i = 0; i < draws; ++i) {
-    CompileOptions options;
-    options.mesh = *ParseMesh(draw({"data=2", "pipe=2", "tensor=2", "context=2", "pipe=2,data=2",
-                                    "data=2,tensor=2", "pipe=2,tensor=2", "data=4"}));
-    options.train.set_batch(8);
-    options.train.set_micro_batches(1 << random() % 3);
-    options.train.set_schedule(draw({"1f1b", "gpipe", "zero_bubble", "interleaved"}));
-    if (options.train.schedule() == "interleaved") options.train.set_chunks(2);
-    options.train.set_recompute(draw({"none", "full", "selective"}));
-    if (random() % 2 == 0) options.train.set_precision(proto::BF16);
-    options.overlap = random() % 2 == 0;
-    if (random() % 2 == 0) options.prefetch = 1;
-    options.shard = *ParseSharding("--shard=", draw({"none", "states", "gradients", "weights"}));
-    options.offload = *ParseOffload(
-        "--offload=",
-        draw({"none", "activations:all", "states", "weights", "activations:all,states,weights"}));
-    options.offload.update_on_host = random() % 3 > 0;
-    if (options.offload.empty()) continue;
-    const int64_t data = options.mesh.FindAxis("data") < 0
-                             ? 1
-                             : options.mesh.axes[options.mesh.FindAxis("data")].size;
-    if (options.train.batch() / options.train.micro_batches() < data) continue;
-    CAPTURE(i, ToString(options.mesh), options.train.ShortDebugString(), *options.overlap,
-            ToString(options.shard), ToString(options.offload), options.offload.update_on_host);
-    Compiled(4, options);
+    const std::string mesh = draw({"data=2", "pipe=2", "tensor=2", "context=2", "pipe=2,data=2",
+                                   "data=2,tensor=2", "pipe=2,tensor=2", "data=4"});
+    const int micro_batches = 1 << random() % 3;
+    const std::string schedule = draw({"1f1b", "gpipe", "zero_bubble", "interleaved"});
+    std::string flags = "--recompute=" + draw({"none", "full", "selective"});
+    flags += " --precision=" + draw({"f32", "bf16"}) + " --overlap=" + draw({"true", "false"}) +
+             " --prefetch=" + draw({"auto", "1"}) +
+             " --shard=" + draw({"none", "states", "gradients", "weights"});
+    const std::string offload =
+        draw({"none", "activations:all", "states", "weights", "activations:all,states,weights"});
+    const std::string update_on = draw({"host", "host", "device"});
+    if (offload == "none" && update_on == "device") continue;
+    flags += " --offload=" + offload + " --update_on=" + update_on;
+    if (mesh == "data=4" && micro_batches == 4) continue;
+    CAPTURE(i, mesh, micro_batches, schedule, flags);
+    Compiled(4, OptionsFor(mesh, 8, micro_batches, schedule, flags));
   }
 }
 
 TEST_CASE("the proofs refuse what brute force shows to be wrong") {
   for (const char* schedule : {"1f1b", "gpipe"}) {
-    CompileOptions options = OptionsFor("", "activations:all,states,weights", 1, schedule);
-    options.train.set_batch(4);
-    options.train.set_micro_batches(4);
+    PlanRequest options = OffloadOptions("1", "activations:all,states,weights", 1, schedule);
+    options.recipe.set_batch(4);
+    options.recipe.set_micro_batches(4);
     const proto::Plan plan = Compiled(4, options);
     const auto check = [](const proto::Plan& edited) {
       const auto net = MakePlanNet(edited, edited.program(kTrain));

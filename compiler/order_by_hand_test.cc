@@ -12,6 +12,7 @@
 #include "compiler/compile.h"
 #include "compiler/schedule/order_file.h"
 #include "oneflow_core/model/model.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
@@ -121,34 +122,34 @@ void Swap(std::mt19937& random, Orders* orders) {
   std::swap(order[at], order[at + 1]);
 }
 
-absl::StatusOr<proto::Plan> CompileOrder(const PipeShape& shape, const Schedule& schedule) {
+absl::StatusOr<proto::Plan> CompileOrder(const PipeShape& shape,
+                                         const proto::PipelineOrder& order) {
   proto::Model config = MakeModel("family: 'gpt'");
   config.set_layers(9), config.set_heads(1), config.set_hidden(4), config.set_sequence(4),
       config.set_vocab(8);
-  CompileOptions options;
   const bool sharded = shape.ahead >= 0;
-  options.mesh = *ParseMesh(absl::StrCat("pipe=", shape.stages, sharded ? ",data=2" : ""));
-  options.train.set_batch(shape.micro_batches * (sharded ? 2 : 1));
-  options.train.set_micro_batches(shape.micro_batches);
-  options.order = schedule;
-  options.overlap = shape.overlap || sharded;
-  if (sharded) {
-    options.shard = ShardWeights();
-    options.prefetch = shape.ahead;
-  }
-  if (shape.cuda) options.device_kind = proto::CUDA;
+  PlanRequest options{
+      .recipe = RecipeOf(absl::StrCat(
+          "--mesh=pipe=", shape.stages, sharded ? ",data=2" : "",
+          " --batch=", shape.micro_batches * (sharded ? 2 : 1),
+          " --micro_batches=", shape.micro_batches, " --device=", shape.cuda ? "cuda" : "cpu",
+          sharded         ? absl::StrCat(" --overlap --shard=weights --prefetch=", shape.ahead)
+          : shape.overlap ? " --overlap"
+                          : " --overlap=false"))};
+  *options.recipe.mutable_order() = order;
   return Compile(BuildModel(config), "gpt", options);
 }
 
 }  // namespace
 
 TEST_CASE("a stage receives in the order in which the other sends") {
-  const Schedule schedule = ParseOrder(
-                                "stage { task: \"F0.0 F1.0 F0.1 F1.1 B0.1 B1.1 B0.0 B1.0\" }\n"
-                                "stage { task: \"F0.0 F1.0 F0.1 B0.1 B0.0 F1.1 B1.1 B1.0\" }\n",
-                                "own")
-                                .value();
-  const auto plan = CompileOrder({.stages = 2, .chunks = 2, .micro_batches = 2}, schedule);
+  const proto::PipelineOrder order =
+      ParseOrder(
+          "stage { task: \"F0.0 F1.0 F0.1 F1.1 B0.1 B1.1 B0.0 B1.0\" }\n"
+          "stage { task: \"F0.0 F1.0 F0.1 B0.1 B0.0 F1.1 B1.1 B1.0\" }\n",
+          "own")
+          .value();
+  const auto plan = CompileOrder({.stages = 2, .chunks = 2, .micro_batches = 2}, order);
   INFO(plan.status().ToString());
   CHECK(plan.ok());
 }
@@ -168,12 +169,12 @@ TEST_CASE("every live set of orders compiles to a plan that is proved, and no de
     for (int swaps = below(2) * below(6); swaps > 0; --swaps) Swap(random, &orders);
     const std::string text = ToText(orders);
     INFO("draw " << i << "\n" << text);
-    const absl::StatusOr<Schedule> schedule = ParseOrder(text, "own");
-    INFO(schedule.status().ToString());
-    REQUIRE(schedule.ok() == IsLive(shape, orders));
-    ++(schedule.ok() ? live : dead);
-    if (!schedule.ok()) continue;
-    const absl::StatusOr<proto::Plan> plan = CompileOrder(shape, *schedule);
+    const absl::StatusOr<proto::PipelineOrder> order = ParseOrder(text, "own");
+    INFO(order.status().ToString());
+    REQUIRE(order.ok() == IsLive(shape, orders));
+    ++(order.ok() ? live : dead);
+    if (!order.ok()) continue;
+    const absl::StatusOr<proto::Plan> plan = CompileOrder(shape, *order);
     INFO(plan.status().ToString());
     CHECK(plan.ok());
   }
@@ -193,8 +194,8 @@ TEST_CASE("whatever the orders, gathers that run ahead keep them live") {
                           .ahead = 1 + below(3)};
     const std::string text = ToText(DrawLive(random, shape));
     INFO("draw " << i << ", " << shape.ahead << " ahead\n" << text);
-    const Schedule schedule = ParseOrder(text, "own").value();
-    const proto::Plan plan = CompileOrder(shape, schedule).value();
+    const proto::PipelineOrder order = ParseOrder(text, "own").value();
+    const proto::Plan plan = CompileOrder(shape, order).value();
     int gathers = 0;
     for (const proto::Stream& stream : plan.program(1).stream())
       gathers += stream.name() == "gather";

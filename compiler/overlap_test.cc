@@ -18,17 +18,12 @@
 namespace oneflow {
 namespace {
 
-const Sharding kNone, kStates = ShardStates(), kWeights = ShardWeights();
-
-CompileOptions OverlapOptions(const std::string& mesh, const Sharding& shard, int64_t batch = 16,
-                              const std::string& schedule = "1f1b") {
-  CompileOptions options = OptionsFor(mesh, batch, 4, schedule);
-  options.shard = shard;
-  options.overlap = true;
-  return options;
+PlanRequest OverlapOptions(const std::string& mesh, const std::string& shard, int64_t batch = 16,
+                           const std::string& schedule = "1f1b") {
+  return OptionsFor(mesh, batch, 4, schedule, "--overlap --shard=" + shard);
 }
 
-proto::Plan Compiled(const proto::Model& model, const CompileOptions& options) {
+proto::Plan Compiled(const proto::Model& model, const PlanRequest& options) {
   const proto::Plan plan = Compile(BuildModel(model), "gpt", options).value();
   CHECK(VerifyPlan(plan).ok());
   return plan;
@@ -99,55 +94,55 @@ int CountOn(const proto::Plan& plan, const std::string& stream) {
 }  // namespace
 
 TEST_CASE("no exchange stands on a stream of compute, but gathers of weights in micro-batches") {
-  const auto check = [](const std::string& mesh, const Sharding& shard,
+  const auto check = [](const std::string& mesh, const std::string& shard,
                         const std::string& schedule) {
-    INFO(mesh << ", " << schedule << ", shard " << ToString(shard));
+    INFO(mesh << ", " << schedule << ", shard " << shard);
     const bool data = mesh.find("data") != std::string::npos;
     const bool tensor = mesh.find("tensor") != std::string::npos;
-    CompileOptions options = OverlapOptions(mesh, shard, 32, schedule);
-    options.prefetch = 0;
+    PlanRequest options = OverlapOptions(mesh, shard, 32, schedule);
+    options.recipe.set_prefetch(0);
     const proto::Plan plan = Compiled(SmallGpt(4), options);
     const OnCompute on_compute = ExchangesOnCompute(plan);
     CHECK(on_compute.others == 0);
-    if (shard == kWeights && data) CHECK(on_compute.gathers > 0);
-    options.prefetch = 1;
+    if (shard == "weights" && data) CHECK(on_compute.gathers > 0);
+    options.recipe.set_prefetch(1);
     if (data && !tensor) CHECK(ExchangesOnCompute(Compiled(SmallGpt(4), options)).gathers == 0);
     // Small tables are gathered over tensor, too.
-    if (shard != kWeights && !tensor) CHECK(on_compute.gathers == 0);
+    if (shard != "weights" && !tensor) CHECK(on_compute.gathers == 0);
     CHECK(CountOn(plan, "gradient") > 0);
     // Split gradients are reduced with every micro-batch, on a stream of their own.
     CHECK((CountOn(plan, "collective") > 0) == tensor);
-    CHECK((CountOn(plan, "reduction") > 0) == (shard == kWeights && data));
+    CHECK((CountOn(plan, "reduction") > 0) == (shard == "weights" && data));
   };
-  for (const Sharding& shard : {kNone, kStates, kWeights}) {
+  for (const char* shard : {"none", "states", "weights"}) {
     for (const char* mesh : {"data=4", "tensor=2", "data=2,tensor=2", "pipe=2,data=2"}) {
       check(mesh, shard, "1f1b");
     }
   }
-  check("pipe=2,data=2x2,tensor=2", kStates, "1f1b");
+  check("pipe=2,data=2x2,tensor=2", "states", "1f1b");
   for (const char* schedule : {"gpipe", "interleaved", "zero_bubble"}) {
-    check("pipe=2,data=2", kStates, schedule);
+    check("pipe=2,data=2", "states", schedule);
   }
 }
 
 TEST_CASE("without overlap all exchanges of a stage stand with its compute") {
-  CompileOptions options = OverlapOptions("data=2,tensor=2", kStates);
-  options.overlap = false;
+  PlanRequest options = OverlapOptions("data=2,tensor=2", "states");
+  options.recipe.set_overlap(false);
   const proto::Plan plan = Compiled(SmallGpt(4), options);
   CHECK(CountOn(plan, "gradient") == 0);
   CHECK(CountOn(plan, "collective") == 0);
   CHECK(ExchangesOnCompute(plan).others > 0);
   // Devices that are CPUs do not overlap unless they are told to; others do.
-  options.overlap = std::nullopt;
+  options.recipe.clear_overlap();
   CHECK(CountOn(Compiled(SmallGpt(4), options), "gradient") == 0);
   options.cluster.mutable_device()->set_kind(proto::Device::CUDA);
-  CHECK(OverlapsExchanges(options));
+  CHECK(Completed(options)->recipe.overlap());
 }
 
 TEST_CASE("buckets hold what they may") {
-  CompileOptions options = OverlapOptions("data=2", kNone);
+  PlanRequest options = OverlapOptions("data=2", "none");
   const int joined = CountOn(Compiled(SmallGpt(4), options), "gradient");
-  options.bucket_bytes = 1;
+  options.recipe.set_bucket_bytes(1);
   const int apart = CountOn(Compiled(SmallGpt(4), options), "gradient");
   CHECK(joined <= 4);
   CHECK(apart > 10 * joined);
@@ -156,9 +151,9 @@ TEST_CASE("buckets hold what they may") {
 TEST_CASE("overlap takes few bytes") {
   const proto::Model model = MakeModel("family: 'gpt' preset: 'gpt2-124m'");
   for (const std::string mesh : {"data=2", "pipe=2,data=2", "pipe=4,tensor=2"}) {
-    CompileOptions options = OverlapOptions(mesh, kNone);
+    PlanRequest options = OverlapOptions(mesh, "none");
     const int64_t with = MostDeviceBytes(Compiled(model, options));
-    options.overlap = false;
+    options.recipe.set_overlap(false);
     const int64_t without = MostDeviceBytes(Compiled(model, options));
     INFO(mesh << ": " << with << " bytes, without overlap " << without);
     CHECK(static_cast<double>(with) <= 1.02 * static_cast<double>(without));
@@ -198,9 +193,9 @@ TEST_CASE("with states split over N devices weights and optimizer take 12/N byte
       MakeModel("family: 'gpt' layers: 8 heads: 8 hidden: 512 sequence: 1024 vocab: 256");
   for (const int n : {2, 4, 8}) {
     const std::string mesh = "data=" + std::to_string(n);
-    CompileOptions options = OverlapOptions(mesh, kStates, 32 * n);
+    PlanRequest options = OverlapOptions(mesh, "states", 32 * n);
     const double f32 = BytesAParameter(Compiled(model, options));
-    options.train.set_precision(proto::BF16);
+    options.recipe.set_precision(proto::BF16);
     const double bf16 = BytesAParameter(Compiled(model, options));
     INFO(mesh << ": " << f32 << " bytes a parameter in f32, " << bf16 << " in bf16");
     // ... and what is gathered of them.
@@ -214,10 +209,10 @@ TEST_CASE("states are split where nothing is divisible by the devices") {
   model.set_vocab(65);
   for (const std::string mesh : {"data=3", "data=7", "pipe=2,data=5"}) {
     INFO(mesh);
-    const CompileOptions options = OverlapOptions(mesh, kStates, 4 * 105);
+    const PlanRequest options = OverlapOptions(mesh, "states", 4 * 105);
     const proto::Plan plan = Compiled(model, options);
     CHECK(ExchangesOnCompute(plan).others == 0);
-    const int axis = options.mesh.FindAxis("data");
+    const int axis = ParseMesh(mesh)->FindAxis("data");
     for (const proto::Variable& variable : plan.variable()) {
       INFO(variable.name());
       CHECK(std::any_of(variable.layout().split().begin(), variable.layout().split().end(),

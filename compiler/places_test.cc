@@ -32,8 +32,8 @@ constexpr Case kCases[] = {{"pipe=4", "1f1b", 7},
                            {"pipe=4", "interleaved", 18, 3, 12}};
 
 proto::Plan TrainPlan(const Case& c) {
-  CompileOptions options = OptionsFor(c.mesh, 4 * c.micro_batches, c.micro_batches, c.schedule);
-  options.train.set_chunks(c.chunks);
+  PlanRequest options = OptionsFor(c.mesh, 4 * c.micro_batches, c.micro_batches, c.schedule);
+  if (c.chunks > 0) options.recipe.set_chunks(c.chunks);
   return Compile(BuildModel(TinyGpt(c.layers)), "gpt", options).value();
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,16 +24,13 @@ proto::Model Model(int layers) {
                                 " heads: 2 hidden: 32 sequence: 256 vocab: 16"));
 }
 
-CompileOptions PrefetchOptions(const std::string& mesh, std::optional<int> ahead,
-                               const std::string& schedule = "1f1b") {
-  CompileOptions options = OptionsFor(mesh, 32, 8, schedule);
-  options.shard = ShardWeights();
-  options.overlap = true;
-  options.prefetch = ahead;
-  return options;
+PlanRequest PrefetchOptions(const std::string& mesh, int ahead,
+                            const std::string& schedule = "1f1b") {
+  return OptionsFor(mesh, 32, 8, schedule,
+                    absl::StrCat("--overlap --shard=weights --prefetch=", ahead));
 }
 
-proto::Plan Compiled(const proto::Model& model, const CompileOptions& options) {
+proto::Plan Compiled(const proto::Model& model, const PlanRequest& options) {
   return Compile(BuildModel(model), "gpt", options).value();
 }
 
@@ -148,8 +144,8 @@ TEST_CASE("gathers leave the compute stream where they may run ahead, one exchan
 
 TEST_CASE("in bf16 parts are cast for each use, on the stream of gathers or just before them") {
   for (const int ahead : {0, 1, 2}) {
-    CompileOptions options = PrefetchOptions("pipe=2,data=2", ahead);
-    options.train.set_precision(proto::BF16);
+    PlanRequest options = PrefetchOptions("pipe=2,data=2", ahead);
+    options.recipe.set_precision(proto::BF16);
     const proto::Plan plan = Compiled(Model(8), options);
     CHECK(VerifyPlan(plan).ok());
     const proto::Program& program = plan.program(kTrain);
@@ -189,11 +185,11 @@ TEST_CASE("in bf16 parts are cast for each use, on the stream of gathers or just
 TEST_CASE("gathered weights take the bytes of 2 (d + 1) uses") {
   // Six blocks on the stage in the middle, which has nothing else; of two chunks, three each.
   for (const std::string schedule : {"1f1b", "gpipe", "interleaved", "zero_bubble"}) {
-    CompileOptions options = PrefetchOptions("pipe=3,data=2", 0, schedule);
-    options.train.set_batch(36), options.train.set_micro_batches(9);
+    PlanRequest options = PrefetchOptions("pipe=3,data=2", 0, schedule);
+    options.recipe.set_batch(36), options.recipe.set_micro_batches(9);
     const int64_t at_use = ArenaBytes(Compiled(Model(18), options), 1);
     for (const int ahead : {1, 2}) {
-      options.prefetch = ahead;
+      options.recipe.set_prefetch(ahead);
       const proto::Plan plan = Compiled(Model(18), options);
       // A chunk of three has a ring of two.
       const int uses = schedule == "interleaved" ? 2 : ahead + 1;
@@ -209,41 +205,9 @@ TEST_CASE("gathered weights take the bytes of 2 (d + 1) uses") {
   }
 }
 
-TEST_CASE("without a number as many uses are gathered ahead as fit") {
-  CompileOptions options = PrefetchOptions("data=2", std::nullopt);
-  const std::vector<int64_t> bytes = [&] {
-    std::vector<int64_t> found;
-    for (const int ahead : {0, 1, 2}) {
-      found.push_back(ArenaBytes(Compiled(Model(6), PrefetchOptions("data=2", ahead))));
-    }
-    return found;
-  }();
-  CHECK(bytes[0] < bytes[1]);
-  CHECK(bytes[1] < bytes[2]);
-  CHECK(ArenaBytes(Compiled(Model(6), options)) == bytes[2]);
-  for (const int ahead : {2, 1, 0}) {
-    options.cluster.mutable_device()->set_memory_bytes(bytes[ahead]);
-    const proto::Plan plan = Compiled(Model(6), options);
-    CHECK(ArenaBytes(plan) == bytes[ahead]);
-    const std::string note = "--prefetch=" + std::to_string(ahead) + ": ";
-    const auto& notes = plan.facts().note();
-    CHECK(std::any_of(notes.begin(), notes.end(),
-                      [&](const std::string& n) { return n.rfind(note, 0) == 0; }) == (ahead < 2));
-  }
-  options.cluster.mutable_device()->set_memory_bytes(bytes[0] / 2);
-  CHECK(absl::IsResourceExhausted(Compile(BuildModel(Model(6)), "gpt", options).status()));
-}
-
-TEST_CASE("a number of uses that is none is an input error") {
-  for (const int ahead : {-1, 9}) {
-    const absl::Status status =
-        Compile(BuildModel(Model(2)), "gpt", PrefetchOptions("data=2", ahead)).status();
-    CHECK(absl::IsInvalidArgument(status));
-    CHECK_THAT(std::string(status.message()), Catch::Contains("use 0 to 8"));
-  }
-  // Where nothing overlaps, nothing runs ahead.
-  CompileOptions options = PrefetchOptions("data=2", 2);
-  options.overlap = false;
+TEST_CASE("where nothing overlaps, nothing runs ahead") {
+  PlanRequest options = PrefetchOptions("data=2", 2);
+  options.recipe.set_overlap(false);
   CHECK(GathersAhead(Compiled(Model(2), options).program(kTrain), 0).empty());
 }
 

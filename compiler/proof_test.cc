@@ -19,9 +19,9 @@ namespace {
 proto::Plan TrainPlan(const std::string& mesh, int micro_batches = 4,
                       const std::string& schedule = "1f1b", proto::DataType precision = proto::F32,
                       proto::DeviceKind device = proto::CPU) {
-  CompileOptions options = OptionsFor(mesh, 16, micro_batches, schedule);
-  options.train.set_precision(precision);
-  options.device_kind = device;
+  PlanRequest options = OptionsFor(mesh, 16, micro_batches, schedule);
+  options.recipe.set_precision(precision);
+  options.recipe.set_device(device);
   proto::Plan plan = Compile(BuildModel(SmallGpt()), "gpt", options).value();
   REQUIRE(plan.program(kTrain).name() == "train");
   return plan;

@@ -21,14 +21,12 @@ namespace {
 // gets.
 proto::Plan TrainPlan(const std::string& mesh, int micro_batches, const std::string& schedule,
                       int ahead = 0, const proto::Plan* like = nullptr) {
-  CompileOptions options = OptionsFor(mesh, 4 * micro_batches, micro_batches, schedule);
-  if (ahead > 0) {
-    options.overlap = true;
-    options.shard = ShardWeights();
-    options.prefetch = ahead;
-    options.state_layouts = true;
-  }
-  return Compile(like != nullptr ? like->graph() : BuildModel(TinyGpt(4)), "gpt", options).value();
+  const std::string flags =
+      ahead == 0 ? ""
+                 : absl::StrCat("--overlap --shard=weights --state_layouts --prefetch=", ahead);
+  return Compile(like != nullptr ? like->graph() : BuildModel(TinyGpt(4)), "gpt",
+                 OptionsFor(mesh, 4 * micro_batches, micro_batches, schedule, flags))
+      .value();
 }
 
 // Makes the plan a little different: dead, unsafe or as good as before.

@@ -73,15 +73,20 @@ struct Result {
   }
 };
 
-Result Lower(const Example& example, LowerOptions options = {.name = "train", .micro_batches = 4}) {
+google::protobuf::RepeatedPtrField<proto::Group> GroupsOf(const std::vector<const Graph*>& graphs) {
+  const std::vector<proto::Group> groups = FindGroups(graphs);
+  return {groups.begin(), groups.end()};
+}
+
+Result Lower(const Example& example,
+             const ProgramSpec& spec = {.name = "train", .micro_batches = 4}) {
   Result result;
   *result.plan.mutable_mesh() = ToProto(example.graph.mesh);
   result.plan.set_stage_axis(example.graph.mesh.stage_axis());
   PersistentIds ids;
   REQUIRE(AddPersistent(example.graph, &result.plan, &ids).ok());
-  options.groups = FindGroups({&example.graph});
-  auto lowered = LowerToActors(example.graph, ids, options).value();
-  result.lowered = std::move(lowered);
+  *result.plan.mutable_group() = GroupsOf({&example.graph});
+  result.lowered = LowerToActors(example.graph, ids, result.plan, spec).value();
   return result;
 }
 
@@ -140,7 +145,7 @@ TEST_CASE("boxing names its group, its reduction and its reason") {
 TEST_CASE("segments and lanes: data on the host, the rest in F, B and U") {
   Example example;
   example.graph.ops[0].attrs["source"] = std::string("tokens");
-  LowerOptions options{.name = "train", .micro_batches = 4};
+  ProgramSpec options{.name = "train", .micro_batches = 4};
   options.outputs.push_back({"report", "report", {example.norm}, {}});
   const Result r = Lower(example, options);
   std::string text;
@@ -154,7 +159,7 @@ TEST_CASE("segments and lanes: data on the host, the rest in F, B and U") {
   }
   CHECK(text == "x:host.in:1 F:compute:1 B:compute:1 U:compute:4 report:host.out:1 ");
   CHECK(r.Actor("x").kernel() == "load_tokens");
-  LowerOptions fed = options;
+  ProgramSpec fed = options;
   fed.feed_inputs = true;
   CHECK(Lower(example, fed).Actor("x").kernel() == "feed");
   CHECK(Lower(example, fed).Actor("x").attr().at("name").s() == "x");
@@ -236,7 +241,7 @@ TEST_CASE("groups: each set of axes, then each pair of stages, once") {
   box("all_gather", relaid({B(), B(), S(0)}), NdSbp(3, B()), 0);
   box("all_to_all", relaid({S(0), B(), S(1)}), {S(1), B(), S(0)}, 0);
   box("slice", relaid(NdSbp(3, B())), {B(), B(), S(1)}, 0);  // of the device alone
-  const std::vector<proto::Group> groups = FindGroups({&example.graph, &example.graph});
+  const auto groups = GroupsOf({&example.graph, &example.graph});
   std::string names;
   for (const proto::Group& group : groups) names += group.name() + "; ";
   CHECK(names == "data; data,tensor; tensor; stage 0 to 1; stage 1 to 0; ");
@@ -262,9 +267,9 @@ TEST_CASE("a tensor read both once a micro-batch and once a step is refused") {
   proto::Plan plan;
   PersistentIds ids;
   REQUIRE(AddPersistent(example.graph, &plan, &ids).ok());
+  *plan.mutable_group() = GroupsOf({&example.graph});
   const auto lowered =
-      LowerToActors(example.graph, ids,
-                    {.name = "train", .micro_batches = 4, .groups = FindGroups({&example.graph})});
+      LowerToActors(example.graph, ids, plan, {.name = "train", .micro_batches = 4});
   CHECK(lowered.status().message().find("op dw: is read both once a micro-batch and once a step") ==
         0);
 }

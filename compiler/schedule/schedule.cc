@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/schedule/order_file.h"
+#include "compiler/schedule/play_orders.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -71,6 +72,32 @@ absl::Status SetRule(const proto::Recipe& recipe, int stages, Schedule* schedule
       absl::StrCat("use at most ", most, ", or fewer micro-batches"));
 }
 
+// Of a file, which any program may write: depths with which stages do not wait for each other.
+absl::Status SetWarmUps(const proto::Recipe& recipe, int stages, Schedule* schedule) {
+  if (!recipe.has_warm_ups()) return absl::OkStatus();
+  constexpr char kWhere[] = "--warm_ups", kMend[] = "leave it out, so that it is chosen";
+  if (schedule->order != ZeroBubbleOrder) {
+    return InputError(kWhere, "schedule " + schedule->name + " has no depths of its own", kMend);
+  }
+  if (recipe.warm_ups().stage_size() != stages) {
+    return InputError(
+        kWhere,
+        absl::StrCat("is of ", recipe.warm_ups().stage_size(), " stages, the mesh has ", stages),
+        kMend);
+  }
+  for (const proto::WarmUps::Depth& depth : recipe.warm_ups().stage()) {
+    const int64_t forwards = depth.forwards(), backwards = depth.backwards();
+    if (forwards < 1 || forwards > kMostOfRound || backwards < 0 || backwards > kMostOfRound) {
+      return InputError(kWhere, absl::StrCat(forwards, "+", backwards, " is out of range"), kMend);
+    }
+    schedule->warm_ups.push_back({forwards, backwards});
+  }
+  const int64_t few = FewMicroBatches(*schedule, stages, recipe.micro_batches());
+  const absl::Status live =
+      PlayOrders(MakeOrders(*schedule, stages, few), schedule->chunks, Alike(stages, {})).status();
+  return live.ok() ? live : InputError(kWhere, ToStd(live.message()), kMend);
+}
+
 }  // namespace
 
 absl::StatusOr<Schedule> FindSchedule(std::string_view name) {
@@ -94,6 +121,7 @@ absl::StatusOr<Schedule> MakeSchedule(const proto::Recipe& recipe, int stages) {
   RETURN_IF_ERROR(SetChunks(recipe.chunks(), &schedule));
   schedule.extra_in_flight = recipe.extra_in_flight();
   RETURN_IF_ERROR(SetRule(recipe, stages, &schedule));
+  RETURN_IF_ERROR(SetWarmUps(recipe, stages, &schedule));
   return schedule;
 }
 

@@ -13,10 +13,14 @@
 #include "compiler/schedule/slots.h"
 #include "oneflow_core/net/plan_for_test.h"
 #include "oneflow_core/net/plan_net.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/verify/verify_plan.h"
 
 namespace oneflow {
 namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 
 bool HasChunks(const StageOrder& order) {
   for (const TaskRun& run : order) {
@@ -50,20 +54,12 @@ std::string Orders(const Schedule& schedule, int stages, int64_t micro_batches) 
   return text;
 }
 
-Schedule Make(const std::string& name, int chunks = 0, int64_t extra = 0) {
-  proto::Train train;
-  train.set_schedule(name);
-  train.set_chunks(chunks);
-  train.set_extra_in_flight(extra);
-  return MakeSchedule(train, /*stages=*/4).value();
+Schedule Make(const std::string& name, const std::string& flags = "") {
+  return MakeSchedule(RecipeOf("--schedule=" + name + " " + flags), /*stages=*/4).value();
 }
 
-std::string Refusal(const std::string& name, int chunks, int64_t extra = 0) {
-  proto::Train train;
-  train.set_schedule(name);
-  train.set_chunks(chunks);
-  train.set_extra_in_flight(extra);
-  return std::string(MakeSchedule(train, /*stages=*/4).status().message());
+std::string Refusal(const std::string& flags) {
+  return std::string(MakeSchedule(RecipeOf(flags), /*stages=*/4).status().message());
 }
 
 std::map<std::pair<Part, int>, int64_t> Counts(const StageOrder& order) {
@@ -119,10 +115,14 @@ TEST_CASE("the orders of four stages and eight micro-batches") {
 }
 
 TEST_CASE("every order fires each segment once a micro-batch, and comes to its end") {
-  const Schedule schedules[] = {Make("gpipe"),          Make("1f1b"),
-                                Make("1f1b", 0, 3),     Make("interleaved"),
-                                Make("interleaved", 3), Make("interleaved", 2, 3),
-                                Make("zero_bubble"),    Make("zero_bubble", 0, 2)};
+  const Schedule schedules[] = {Make("gpipe"),
+                                Make("1f1b"),
+                                Make("1f1b", "--extra_in_flight=3"),
+                                Make("interleaved"),
+                                Make("interleaved", "--chunks=3"),
+                                Make("interleaved", "--extra_in_flight=3"),
+                                Make("zero_bubble"),
+                                Make("zero_bubble", "--extra_in_flight=2")};
   for (const Schedule& schedule : schedules) {
     for (int stages = 1; stages <= 5; ++stages) {
       for (int64_t m : {1, 2, 3, 4, 5, 6, 7, 11, 20, 41}) {
@@ -186,7 +186,8 @@ TEST_CASE("equal stages idle as long as the formulas say") {
       CHECK(Bubble(Make("gpipe"), p, m, work) == Approx(one).margin(1e-9));
       CHECK(Bubble(Make("1f1b"), p, m, work) == Approx(one).margin(1e-9));
       for (int v : {2, 3, 4}) {
-        CHECK(Bubble(Make("interleaved", v), p, m, work) == Approx(one / v).margin(1e-9));
+        CHECK(Bubble(Make("interleaved", absl::StrCat("--chunks=", v)), p, m, work) ==
+              Approx(one / v).margin(1e-9));
       }
       // (p - 1) (F + B - W)
       CHECK(Bubble(Make("zero_bubble"), p, m, {1, 1, 1}) == Approx(p - 1.0).margin(1e-9));
@@ -197,7 +198,7 @@ TEST_CASE("equal stages idle as long as the formulas say") {
 TEST_CASE("zero bubble: what is held beyond P shortens the bubble to nothing") {
   for (int p : {2, 3, 4, 8}) {
     for (int64_t e = 0; e < p; ++e) {
-      const Schedule schedule = Make("zero_bubble", 0, e);
+      const Schedule schedule = Make("zero_bubble", absl::StrCat("--extra_in_flight=", e));
       const int64_t m = 3 * p;
       const std::vector<StageOrder> orders = MakeOrders(schedule, p, m);
       for (const StageOrder& order : orders) CHECK(InFlight(order, Part::kWeights) <= p + e);
@@ -213,8 +214,9 @@ TEST_CASE("zero bubble: what is held beyond P shortens the bubble to nothing") {
 TEST_CASE("more micro-batches repeat the steady part more often, in no more runs") {
   Schedule led = Make("zero_bubble");
   led.warm_ups = {{6, 0}, {5, 3}, {3, 6}, {1, 12}};
-  for (const Schedule& schedule : {Make("1f1b"), Make("interleaved"), Make("interleaved", 3),
-                                   Make("zero_bubble", 0, 2), led}) {
+  for (const Schedule& schedule :
+       {Make("1f1b"), Make("interleaved"), Make("interleaved", "--chunks=3"),
+        Make("zero_bubble", "--extra_in_flight=2"), led}) {
     const int stages = 4;
     for (int64_t m : {401, 4000}) {
       const int64_t few = FewMicroBatches(schedule, stages, m);
@@ -275,73 +277,65 @@ TEST_CASE("orders that wait for each other are refused with the cycle") {
 }
 
 TEST_CASE("unknown schedules and impossible numbers are refused") {
-  CHECK(Refusal("zigzag", 0) ==
+  CHECK(FindSchedule("zigzag").status().message() ==
         "schedule: \"zigzag\" is not known; use one of: 1f1b, gpipe, interleaved, zero_bubble, "
         "pipedream, 2bw");
-  CHECK(Refusal("1f1b", 2) ==
-        "chunks 2: schedule 1f1b has one chunk a stage; use --schedule=interleaved, or leave "
+  CHECK(Refusal("--chunks=2") ==
+        "--chunks=2: schedule 1f1b has one chunk a stage; use --schedule=interleaved, or leave "
         "--chunks out");
-  CHECK(Refusal("interleaved", 1).find("needs at least two chunks") != std::string::npos);
-  CHECK(Refusal("interleaved", -1).find("use 1 to 1024") != std::string::npos);
-  CHECK(Refusal("1f1b", 0, -1).find("extra_in_flight -1: is no number") == 0);
+  CHECK_THAT(Refusal("--schedule=interleaved --chunks=1"), Contains("needs at least two chunks"));
+}
+
+TEST_CASE("depths of zero bubble are those of the recipe") {
+  const std::string flags = "--schedule=zero_bubble --micro_batches=8 --warm_ups=";
+  const Schedule schedule = MakeSchedule(RecipeOf(flags + "3+0,1+1"), /*stages=*/2).value();
+  CHECK(Orders(schedule, 2, 8) ==
+        "F×3 (B W F)×5 (B W)×3\n"
+        "F×1 (B F)×1 (B W F)×6 (B W)×1 W×1\n");
+  CHECK(Refusal("--schedule=1f1b --warm_ups=1+0") ==
+        "--warm_ups: schedule 1f1b has no depths of its own; leave it out, so that it is chosen");
+  CHECK_THAT(Refusal(flags + "3+0,1+1"), Contains("is of 2 stages, the mesh has 4"));
+  CHECK_THAT(Refusal(flags + "4+0,3+0,0+0,1+0"), Contains("0+0 is out of range"));
+  CHECK_THAT(Refusal(flags + "4+0,3+0,2+-1,1+0"), Contains("2+-1 is out of range"));
+  CHECK_THAT(Refusal(flags + "1+0,3+0,2+0,1+0"), Contains("the orders wait for each other: "));
 }
 
 TEST_CASE("rules whose weights lag: rounds of steps, with U after each step's last backward") {
-  proto::Train train;
-  const auto orders = [&](int stages, int64_t m) {
-    const Schedule schedule = MakeSchedule(train, stages).value();
-    std::string text;
-    for (const StageOrder& order : MakeOrders(schedule, stages, m)) text += ToString(order) + "\n";
-    return text;
+  const auto make = [](const std::string& flags, int stages) {
+    return MakeSchedule(RecipeOf("--schedule=" + flags), stages).value();
   };
-  train.set_schedule("pipedream");
-  train.set_steps_a_round(2);
-  CHECK(orders(2, 1) ==
+  CHECK(Orders(make("pipedream --steps_a_round=2", 2), 2, 1) ==
         "(P F)×1 (P F B)×1 U×1 B×1 U×1\n"
         "(P F B U)×2\n");
-  train.set_schedule("2bw");
-  CHECK(orders(2, 2) ==
+  CHECK(Orders(make("2bw --steps_a_round=2", 2), 2, 2) ==
         "(P F)×1 (F B)×1 (P F B)×1 U×1 (F B)×1 B×1 U×1\n"
         "(P F B F B U)×2\n");
-  CHECK(MakeSchedule(train, 2)->rule.Versions(2, 0) == 2);
-  train.set_steps_a_round(0);
-  CHECK(MakeSchedule(train, 2)->rule.steps_a_round == 8);
-  train.set_schedule("pipedream");
-  CHECK(MakeSchedule(train, 16)->rule.steps_a_round == 16);
-  CHECK(MakeSchedule(train, 6)->rule.Versions(6, 0) == 8);
-  CHECK(MakeSchedule(train, 6)->rule.Versions(6, 5) == 1);
+  CHECK(make("2bw", 2).rule.Versions(2, 0) == 2);
+  CHECK(make("2bw", 2).rule.steps_a_round == 8);
+  CHECK(make("pipedream", 16).rule.steps_a_round == 16);
+  CHECK(make("pipedream", 6).rule.Versions(6, 0) == 8);
+  CHECK(make("pipedream", 6).rule.Versions(6, 5) == 1);
 }
 
 TEST_CASE("rules that make no sense are refused") {
-  const auto refusal = [](auto edit) {
-    proto::Train train;
-    train.set_schedule("2bw");
-    edit(&train);
-    return std::string(MakeSchedule(train, /*stages=*/4).status().message());
-  };
-  CHECK(refusal([](proto::Train* t) { t->set_steps_a_round(3); }) ==
+  CHECK(Refusal("--schedule=2bw --steps_a_round=3") ==
         "steps_a_round 3: is no multiple of the 2 versions of the weights; use 2, 4, ...");
-  CHECK(refusal([](proto::Train* t) { t->mutable_optimizer()->set_clip(1); }).find("clip 1: ") ==
-        0);
-  CHECK(refusal([](proto::Train* t) { t->set_extra_in_flight(1); }).find("extra_in_flight 1") == 0);
-  CHECK(refusal([](proto::Train* t) { t->set_staleness(1); }).find("staleness 1: schedule 2bw") ==
-        0);
-  CHECK(refusal([](proto::Train* t) { t->set_staleness(-1); }).find("staleness -1: is no") == 0);
-  CHECK(refusal([](proto::Train* t) {
-          t->set_schedule("gpipe");
-          t->set_steps_a_round(4);
-        }).find("steps_a_round 4: steps of schedule gpipe do not overlap") == 0);
-  CHECK_THAT(refusal([](proto::Train* t) { t->set_steps_a_round(1 << 17); }),
-             Catch::Contains("of 0 micro-batches are too many for one round"));
+  CHECK_THAT(Refusal("--schedule=2bw --extra_in_flight=1"), StartsWith("--extra_in_flight=1: "));
+  CHECK_THAT(Refusal("--schedule=2bw --staleness=1"), StartsWith("--staleness=1: schedule 2bw"));
+  CHECK_THAT(Refusal("--schedule=gpipe --steps_a_round=4"),
+             StartsWith("--steps_a_round=4: steps of schedule gpipe do not overlap"));
+  CHECK_THAT(Refusal("--schedule=2bw --steps_a_round=65536 --micro_batches=16"),
+             Contains("of 16 micro-batches are too many for one round"));
 }
 
 TEST_CASE("a user's own order is read as it stands") {
-  const auto schedule = ParseOrder(
-                            "# 1f1b by hand\n"
-                            "stage { task: \"F0 F1\" task: \"B0 F2 B1 B2\" }\n"
-                            "stage { task: \"F0 B0  F1 B1 F2 B2\" }\n",
-                            "own.textproto")
-                            .value();
+  const auto read = [](std::string_view text) {
+    return MakeWritten(ParseOrder(text, "own.textproto").value()).value();
+  };
+  const Schedule schedule = read(
+      "# 1f1b by hand\n"
+      "stage { task: \"F0 F1\" task: \"B0 F2 B1 B2\" }\n"
+      "stage { task: \"F0 B0  F1 B1 F2 B2\" }\n");
   CHECK(Orders(schedule, 2, 3) == "F×2 B×1 F×1 B×2\n(F B)×3\n");
   CHECK_FALSE(schedule.splits_backward);
   CHECK(CheckFits(schedule, 2, 3).ok());
@@ -351,8 +345,7 @@ TEST_CASE("a user's own order is read as it stands") {
   CHECK(CheckFits(schedule, 2, 4).message() ==
         "own.textproto: orders 3 micro-batches, a step has 4; write the order of 4, or use "
         "--micro_batches=3 (times --sync_every)");
-  const auto chunks =
-      ParseOrder("stage { task: \"F0 F0.1 B0.1 W0.1 B0 W0\" }", "own.textproto").value();
+  const Schedule chunks = read("stage { task: \"F0 F0.1 B0.1 W0.1 B0 W0\" }");
   CHECK(chunks.chunks == 2);
   CHECK(chunks.splits_backward);
 }
@@ -378,16 +371,16 @@ TEST_CASE("mistakes in an order file are told with their line") {
         "f:2: stage 1: has 0 of the 1 micro-batches of B; every stage takes every micro-batch "
         "through each of its chunks once");
   CHECK_THAT(refusal("stage { task: \"F0 B0 W0\" }\nstage { task: \"F0 B0\" }"),
-             Catch::StartsWith("f:2: stage 1: has 0 of the 1 micro-batches of W"));
+             StartsWith("f:2: stage 1: has 0 of the 1 micro-batches of W"));
   CHECK(refusal("stage { task: \"F0.1 B0\" }") ==
         "f:1: stage 0: has 0 of the 1 micro-batches of F of chunk 0; every stage takes every "
         "micro-batch through each of its chunks once; F3 is of chunk 0, F3.1 of chunk 1");
   CHECK_THAT(refusal("stage { task: \"F0 B0 B1\" }"),
-             Catch::StartsWith("f:1: stage 0: has 1 of the 2 micro-batches of F;"));
+             StartsWith("f:1: stage 0: has 1 of the 2 micro-batches of F;"));
   CHECK_THAT(refusal("stage { task: \"F0 W0 B0\" }"),
-             Catch::Contains("stage 0 stands at W0, which waits for B0 of stage 0"));
+             Contains("stage 0 stands at W0, which waits for B0 of stage 0"));
   CHECK_THAT(refusal("stage { task: \"F0 F0.1 B0 B0.1\" }"),
-             Catch::Contains("stage 0 stands at B0, which waits for B0.1 of stage 0"));
+             Contains("stage 0 stands at B0, which waits for B0.1 of stage 0"));
   CHECK(refusal("stage { task: \"F0 B0 F1 B1\" }\nstage { task: \"F0 F1 B0 B1\" }") ==
         "f: the orders wait for each other: stage 0 stands at B0, which waits for B0 of stage 1; "
         "stage 1 stands at F1, which waits for F1 of stage 0; change one of these orders");

@@ -65,9 +65,7 @@ TEST_CASE("sends and receives stand on a stream for each stage at their other en
   s.Pair(s.Add("grad.send", 2, Lane::kSendUpdate, u, 0), grad);
   s.lowered.program.set_name("train");
   s.lowered.program.set_micro_batches(4);
-  proto::Train train;
-  train.set_schedule("gpipe");
-  const Schedule schedule = MakeSchedule(train, /*stages=*/3).value();
+  const Schedule schedule = FindSchedule("gpipe").value();
   AddStreams(&s.lowered, /*stages=*/3, schedule);
   CHECK(Text(s.lowered.program) ==
         "0 compute COMPUTE: F×4 B×4 U×1\n"
@@ -84,11 +82,13 @@ TEST_CASE("sends and receives stand on a stream for each stage at their other en
 }
 
 TEST_CASE("receives stand in the order of the stage that sends") {
-  const Schedule schedule = ParseOrder(
-                                "stage { task: \"F0.0 F1.0 F0.1 F1.1 B0.1 B1.1 B0.0 B1.0\" }\n"
-                                "stage { task: \"F0.0 F1.0 F0.1 B0.1 B0.0 F1.1 B1.1 B1.0\" }\n",
-                                "own")
-                                .value();
+  const proto::PipelineOrder order =
+      ParseOrder(
+          "stage { task: \"F0.0 F1.0 F0.1 F1.1 B0.1 B1.1 B0.0 B1.0\" }\n"
+          "stage { task: \"F0.0 F1.0 F0.1 B0.1 B0.0 F1.1 B1.1 B1.0\" }\n",
+          "own")
+          .value();
+  const Schedule schedule = MakeWritten(order).value();
   Segments s;
   // The gradient that B of a chunk makes on stage 1 is read by B of that chunk on stage 0.
   for (const int chunk : {0, 1}) {

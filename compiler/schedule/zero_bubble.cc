@@ -1,4 +1,4 @@
-// Zero bubble (Qi et al., ICLR'24), a family that contains its ZB-H1, its ZB-H2 and the schedules
+// Zero bubble (Qi et al., ICLR'24), schedules among which are its ZB-H1, its ZB-H2 and those
 // beside them. The backward of activations goes ahead, so that the stages before get it early; that
 // of weights, for which nobody waits, fills what would be bubbles.
 //

@@ -10,6 +10,7 @@
 #include "proto/graph.pb.h"
 #include "proto/order.pb.h"
 #include "proto/plan.pb.h"
+#include "proto/recipe.pb.h"
 #include "proto/train.pb.h"
 
 namespace oneflow {
@@ -60,6 +61,7 @@ std::string_view FileKind(std::string_view bytes) {
          : Is<proto::Cluster>(text)       ? "cluster"
          : Is<proto::PipelineOrder>(text) ? "pipeline order"
          : Is<proto::Plan>(text)          ? "plan"
+         : Is<proto::Trained>(text)       ? "training configuration"
          : Is<proto::Train>(text)         ? "training configuration"
                                           : "";
 }

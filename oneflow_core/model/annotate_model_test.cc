@@ -12,6 +12,7 @@
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/graph/graph_text.h"
 #include "oneflow_core/model/model.h"
+#include "oneflow_core/recipe/field_text.h"
 
 namespace oneflow {
 namespace {
@@ -22,10 +23,9 @@ Graph Gpt(int64_t layers) {
   return *GraphFromProto(BuildModel(config), "gpt");
 }
 
-Graph Annotated(int64_t layers, const char* mesh, const AnnotateOptions& options = {}) {
+Graph Annotated(int64_t layers, const char* mesh, const std::string& flags = "") {
   Graph graph = Gpt(layers);
-  const absl::Status status = AnnotateModel(&graph, *ParseMesh(mesh), options);
-  REQUIRE(status.ok());
+  REQUIRE(AnnotateModel(&graph, *ParseMesh(mesh), RecipeOf(flags)).ok());
   return graph;
 }
 
@@ -120,7 +120,8 @@ TEST_CASE("a large vocabulary leaves the last stage fewer blocks") {
 
 TEST_CASE("with positions split the residual stream is free on tensor axes, inputs are not") {
   Graph graph = Gpt(1);
-  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2,tensor=2"), {.split_positions = true}).ok());
+  REQUIRE(
+      AnnotateModel(&graph, *ParseMesh("data=2,tensor=2"), RecipeOf("--sequence_parallel")).ok());
   CHECK(Want(graph, "h.0.attn.add") == "data:S(0)");
   CHECK(Want(graph, "embed") == "data:S(0)");
   CHECK(Want(graph, "tokens") == "data:S(0) tensor:B");
@@ -134,8 +135,8 @@ TEST_CASE("a stage may be one block; less is refused with the numbers") {
 
 TEST_CASE("places take the layers that they are told, the ends none where they shall have none") {
   Graph graph = Gpt(2);
-  REQUIRE(AnnotateModel(&graph, *ParseMesh("pipe=2"), {.chunks = 2, .stage_layers = {0, 1, 1, 0}})
-              .ok());
+  const proto::Recipe recipe = RecipeOf("--stage_layers=0,1,1,0");
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("pipe=2"), recipe, /*chunks=*/2).ok());
   CHECK(FindStage(graph, "embed") == 0);
   CHECK(FindStage(graph, "wte") == 0);
   CHECK(FindStage(graph, "h.0.ln_1.weight") == 1);
@@ -146,22 +147,21 @@ TEST_CASE("places take the layers that they are told, the ends none where they s
 }
 
 TEST_CASE("layers of places that do not fit the model are refused") {
-  const auto error = [](Graph graph, std::vector<int> layers) {
-    const AnnotateOptions options{.stage_layers = std::move(layers)};
-    return std::string(ToStd(AnnotateModel(&graph, *ParseMesh("pipe=3"), options).message()));
+  const auto error = [](Graph graph, const std::string& layers) {
+    const proto::Recipe recipe = RecipeOf("--stage_layers=" + layers);
+    return std::string(ToStd(AnnotateModel(&graph, *ParseMesh("pipe=3"), recipe).message()));
   };
-  CHECK(
-      error(Gpt(4), {2, 2}) ==
-      "stage_layers 2,2: has 2 numbers; write one for each of the 3 places along the pipe: stages "
-      "times chunks");
-  CHECK(error(Gpt(4), {2, 0, 2}) ==
-        "stage_layers 2,0,2: gives place 1 0 layers; use 1 or more; only the first place and the "
+  CHECK(error(Gpt(4), "2,2") ==
+        "--stage_layers=2,2: has 2 numbers; write one for each of the 3 places along the pipe: "
+        "stages times chunks");
+  CHECK(error(Gpt(4), "2,0,2") ==
+        "--stage_layers=2,0,2: gives place 1 0 layers; use 1 or more; only the first place and the "
         "last may have none");
-  CHECK(error(Gpt(4), {1, 2, 2}) == "stage_layers 1,2,2: adds up to 5 layers; the model has 4");
+  CHECK(error(Gpt(4), "1,2,2") == "--stage_layers=1,2,2: adds up to 5 layers; the model has 4");
   Graph staged = Gpt(4);
   staged.ops.back().stage = 1;
-  CHECK(error(std::move(staged), {1, 2, 1}).find("has stages of its own") != std::string::npos);
-  CHECK(error(*ParseGraphText(R"(op { name: "x" kind: "input" shape { dim { size: 8 } } })"), {1})
+  CHECK(error(std::move(staged), "1,2,1").find("has stages of its own") != std::string::npos);
+  CHECK(error(*ParseGraphText(R"(op { name: "x" kind: "input" shape { dim { size: 8 } } })"), "1")
             .find("counts the layers of a model, and") != std::string::npos);
 }
 
@@ -281,17 +281,17 @@ graph mesh=1 ops=4 boxing=0
   fc  f32[]         = linear x w
 )");
   // The states of variables are split where that was asked for; readers take them as before.
-  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2,tensor=4"), {.shard = ShardStates()}).ok());
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2,tensor=4"), RecipeOf("--shard=states")).ok());
   CHECK(Want(graph, "w").empty());
   CHECK(Split(graph, "w") == "S(0) states data, once data");
 }
 
 TEST_CASE("what is split of variables is split where no tensor axis does, as evenly as can be") {
   // Of 17 words, 8 of hidden, 2 heads of 4, 4 positions and 32 inside.
-  const Graph plain = Annotated(1, "data=4,tensor=2", {});
-  for (const auto& [shard, rest] : {std::pair(ShardStates(), " states data, once data"),
-                                    std::pair(ShardWeights(), " states data, gradients data")}) {
-    const Graph graph = Annotated(1, "data=4,tensor=2", {.shard = shard});
+  const Graph plain = Annotated(1, "data=4,tensor=2");
+  for (const auto& [shard, rest] : {std::pair("states", " states data, once data"),
+                                    std::pair("weights", " states data, gradients data")}) {
+    const Graph graph = Annotated(1, "data=4,tensor=2", std::string("--shard=") + shard);
     for (const auto& [variable, split] :
          std::map<std::string, std::string>{{"wte", "S(1)"},
                                             {"wpe", "S(0)"},
@@ -315,7 +315,7 @@ TEST_CASE("what is split of variables is split where no tensor axis does, as eve
 
 TEST_CASE("of dimensions that cannot be split evenly the one with the smallest largest part") {
   // 17 words on 5 devices: 4 of 17; 8 of hidden: 2 of 8; 4 positions: too few.
-  const Graph graph = Annotated(1, "data=5", {});
+  const Graph graph = Annotated(1, "data=5");
   CHECK(Split(graph, "wte") == "S(0)");
   CHECK(Split(graph, "wpe") == "S(1)");
   CHECK(Split(graph, "h.0.mlp.fc.weight") == "S(1)");    // [8,32]
@@ -323,7 +323,7 @@ TEST_CASE("of dimensions that cannot be split evenly the one with the smallest l
 }
 
 TEST_CASE("variables that no dimension allows to be split stay whole") {
-  const Graph graph = Annotated(1, "data=10,tensor=2", {.shard = ShardWeights()});
+  const Graph graph = Annotated(1, "data=10,tensor=2", "--shard=weights");
   CHECK(Split(graph, "wte") == "reduced data");
   // Its gradient is reduced when those of others are.
   CHECK(Split(graph, "h.0.mlp.fc.bias") == "reduced data");
@@ -331,23 +331,20 @@ TEST_CASE("variables that no dimension allows to be split stay whole") {
 }
 
 TEST_CASE("each layout has its axes, and weights at rest are gathered once over the others") {
-  const auto split = [](const char* mesh, const Sharding& shard) {
-    return Split(Annotated(1, mesh, {.shard = shard}), "h.0.mlp.fc.weight");
+  const auto split = [](const char* mesh, const char* flags) {
+    return Split(Annotated(1, mesh, flags), "h.0.mlp.fc.weight");
   };
-  CHECK(split("data=2x2,tensor=2", ShardStates()) ==
+  CHECK(split("data=2x2,tensor=2", "--shard=states") ==
         "S(0) states data.0,data.1, once data.0,data.1");
-  CHECK(split("data=2x2", *ParseSharding("", "states:data,gradients:data,weights:data.1")) ==
+  CHECK(split("data=2x2", "--shard=states:data,gradients:data,weights:data.1") ==
         "S(0) states data.0,data.1, gradients data.0,data.1, once data.0");
-  CHECK(split("data=4", ShardGradients()) == "S(0) states data, gradients data, once data");
-  CHECK(split("tensor=2", ShardWeights()).empty());
-  Sharding kept = ShardWeights();
-  kept.gather = Sharding::Gather::kOnce;
-  CHECK(split("data=4", kept) == "S(0) states data, gradients data, once data");
-  kept.gather = Sharding::Gather::kEachMicroBatch;
-  CHECK(split("data=4", kept) == "S(0) states data, gradients data, shared");
-  Sharding reduced;
-  reduced.reduced = {"data.1"};
-  CHECK(split("data=2x2", reduced) == "S(0), reduced data.1");
+  CHECK(split("data=4", "--shard=gradients") == "S(0) states data, gradients data, once data");
+  CHECK(split("tensor=2", "--shard=weights").empty());
+  CHECK(split("data=4", "--shard=weights --gather=once") ==
+        "S(0) states data, gradients data, once data");
+  CHECK(split("data=4", "--shard=weights --gather=each_micro_batch") ==
+        "S(0) states data, gradients data, shared");
+  CHECK(split("data=2x2", "--reduce=each_micro_batch:data.1") == "S(0), reduced data.1");
 }
 
 TEST_CASE("what the user wrote of variables wins, and is gathered once a step where it is split") {
@@ -362,7 +359,7 @@ TEST_CASE("what the user wrote of variables wins, and is gathered once a step wh
   ask("h.0.mlp.proj.bias", {{"data.0", S(0)}, {"data.1", B()}});
   graph.ops[graph.tensors[graph.FindTensor("h.0.ln_1.weight")].producer].attrs["gather_once"] =
       std::string("data.1");
-  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2x2,other=2"), {.shard = ShardStates()}).ok());
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2x2,other=2"), RecipeOf("--shard=states")).ok());
   CHECK(Want(graph, "wte") == "data:B");
   CHECK(Split(graph, "wte") == "S(1)");
   CHECK(Want(graph, "wpe") == "data:S(1)");
@@ -382,8 +379,12 @@ Graph Mixture(double capacity = 0) {
   return *GraphFromProto(BuildModel(config), "llama");
 }
 
+proto::Recipe ExpertsOn(const std::string& axis) {
+  return RecipeOf(axis.empty() ? "" : "--experts=" + axis);
+}
+
 std::string Refused(Graph graph, const char* mesh, const std::string& experts = "") {
-  const absl::Status status = AnnotateModel(&graph, *ParseMesh(mesh), {.experts = experts});
+  const absl::Status status = AnnotateModel(&graph, *ParseMesh(mesh), ExpertsOn(experts));
   return std::string(ToStd(status.message()));
 }
 
@@ -402,7 +403,7 @@ TEST_CASE("experts lie on their axis, in as many groups, and are computed there"
                         Case{"expert=2,tensor=2", "", "expert:S(0) tensor:S(2)", 2}}) {
     INFO(c.mesh);
     Graph graph = Mixture();
-    REQUIRE(AnnotateModel(&graph, *ParseMesh(c.mesh), {.experts = c.experts}).ok());
+    REQUIRE(AnnotateModel(&graph, *ParseMesh(c.mesh), ExpertsOn(c.experts)).ok());
     CHECK(Want(graph, "h.0.mlp.experts.gate.weight") == c.gate);
     CHECK(Want(graph, "h.0.mlp.experts.gate") ==
           (c.groups == 1 ? "" : std::string(c.experts[0] != 0 ? c.experts : "expert") + ":S(0)"));
@@ -420,7 +421,7 @@ TEST_CASE("experts lie on their axis, in as many groups, and are computed there"
 
 TEST_CASE("states of experts are split over the axes that do not split the experts") {
   Graph graph = Mixture();
-  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2,expert=2"), {.shard = ShardStates()}).ok());
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2,expert=2"), RecipeOf("--shard=states")).ok());
   CHECK(Split(graph, "h.0.mlp.experts.up.weight") == "S(1) states data, once data");
   CHECK(Split(graph, "h.0.mlp.router.weight") == "S(0) states data,expert, once data,expert");
 }

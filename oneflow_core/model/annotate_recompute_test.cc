@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/annotate_model.h"
 #include "oneflow_core/model/model.h"
+#include "oneflow_core/recipe/field_text.h"
 
 namespace oneflow {
 namespace {
@@ -21,6 +23,10 @@ Graph SmallGpt(bool fused = true) {
   config.set_layers(2), config.set_heads(2), config.set_hidden(16), config.set_sequence(8),
       config.set_vocab(32);
   return *GraphFromProto(BuildModel(config), "gpt");
+}
+
+absl::Status Annotate(Graph* graph, const std::string& policy, int chunks = 1) {
+  return AnnotateRecompute(graph, RecipeOf("--recompute=" + policy).recompute(), chunks);
 }
 
 std::string FindScope(const Graph& graph, const std::string& op) {
@@ -55,7 +61,7 @@ std::string Letters(const Graph& graph) {
 
 TEST_CASE("full: every op of a block is of the block's scope; variables and the rest of none") {
   Graph graph = SmallGpt();
-  REQUIRE(AnnotateRecompute(&graph, "full").ok());
+  REQUIRE(Annotate(&graph, "full").ok());
   CHECK(FindScope(graph, "h.0.ln_1") == "h.0");
   CHECK(FindScope(graph, "h.1.mlp.fc") == "h.1");
   CHECK(FindScope(graph, "h.1.mlp.fc.weight").empty());
@@ -68,7 +74,7 @@ TEST_CASE("selective: all of a block but matrix products, each by itself; the us
   for (Op& op : graph.ops) {
     if (op.name == "h.1.mlp.gelu") op.recompute = "mine";
   }
-  REQUIRE(AnnotateRecompute(&graph, "selective").ok());
+  REQUIRE(Annotate(&graph, "selective").ok());
   CHECK(FindScope(graph, "h.0.ln_1") == "h.0.ln_1");
   CHECK(FindScope(graph, "h.0.attn.core") == "h.0.attn.core");
   CHECK(FindScope(graph, "h.0.mlp.gelu") == "h.0.mlp.gelu");
@@ -79,24 +85,22 @@ TEST_CASE("selective: all of a block but matrix products, each by itself; the us
 TEST_CASE("attention: its core is one scope, fused or not, and nothing else is computed again") {
   for (const bool fused : {true, false}) {
     Graph graph = SmallGpt(fused);
-    REQUIRE(AnnotateRecompute(&graph, "attention,gather").ok());
+    REQUIRE(Annotate(&graph, "attention,gather").ok());
     CHECK(FindScope(graph, "h.1.attn.core") == "h.1.attn.core");
     if (!fused) CHECK(FindScope(graph, "h.1.attn.core.softmax") == "h.1.attn.core");
     CHECK(FindScope(graph, "h.1.attn.qkv").empty());
     CHECK(FindScope(graph, "h.1.ln_1").empty());
   }
   Graph graph = SmallGpt();
-  REQUIRE(AnnotateRecompute(&graph, "gather").ok());
+  REQUIRE(Annotate(&graph, "gather").ok());
   CHECK(FindScope(graph, "h.1.attn.core").empty());
-  CHECK(ParseRecompute("gather")->gather);
-  CHECK_FALSE(ParseRecompute("")->gather);
 }
 
 TEST_CASE("the words mean the same for Llama") {
   const auto scopes = [](const char* policy) {
     Graph graph =
         *GraphFromProto(BuildModel(MakeModel("family: 'llama' preset: 'llama-tiny'")), "llama");
-    REQUIRE(AnnotateRecompute(&graph, policy).ok());
+    REQUIRE(Annotate(&graph, policy).ok());
     std::string text;
     for (const Op& op : graph.ops) {
       if (op.block == 1 && !op.recompute.empty()) text += op.name + ':' + op.recompute + ' ';
@@ -110,31 +114,6 @@ TEST_CASE("the words mean the same for Llama") {
   CHECK(scopes("full").find("h.1.attn.qkv:h.1 h.1.attn.split:h.1 ") != std::string::npos);
 }
 
-TEST_CASE("a policy is a value with a text") {
-  const RecomputePolicy mix = *ParseRecompute("full:3/2/1/0,gather,attention,selective:1");
-  CHECK(mix ==
-        RecomputePolicy{.terms = {{"full", {3, 2, 1, 0}}, {"attention", {}}, {"selective", {1}}},
-                        .gather = true});
-  CHECK(ToString(mix) == "full:3/2/1/0,attention,selective:1,gather");
-  for (const char* text : {"none", "attention", "selective", "full", "none,gather", "full,gather",
-                           "full:0", "full:2", "full:2,selective:3", "full:3/2/1/0,attention",
-                           "none:1,full", "selective,none:1/0,full:1"}) {
-    INFO(text);
-    const RecomputePolicy policy = *ParseRecompute(text);
-    CHECK(ToString(policy) == text);
-    CHECK(*ParseRecompute(ToString(policy)) == policy);
-  }
-  // Other ways to write the same.
-  for (const auto& [text, same] : {std::pair("", "none"),
-                                   {"gather", "none,gather"},
-                                   {"gather,full", "full,gather"},
-                                   {"full:2,none", "full:2"},
-                                   {"full:02", "full:2"}}) {
-    CHECK(ToString(*ParseRecompute(text)) == same);
-  }
-  CHECK(ToString(RecomputePolicy{}) == "none");
-}
-
 TEST_CASE("in each slice the policies take their blocks in order") {
   const Mesh mesh = *ParseMesh("pipe=2");
   // Along the pipe of 2 stages with 2 chunks each.
@@ -144,8 +123,9 @@ TEST_CASE("in each slice the policies take their blocks in order") {
     config.set_heads(2), config.set_hidden(16), config.set_sequence(8), config.set_vocab(32);
     Graph graph = *GraphFromProto(BuildModel(config), "gpt");
     graph.mesh = mesh;
-    REQUIRE(AnnotateModel(&graph, mesh, {.chunks = 2, .stage_layers = layers}).ok());
-    const absl::Status status = AnnotateRecompute(&graph, policy, /*chunks=*/2);
+    const proto::Recipe recipe = RecipeOf("--stage_layers=" + absl::StrJoin(layers, ","));
+    REQUIRE(AnnotateModel(&graph, mesh, recipe, /*chunks=*/2).ok());
+    const absl::Status status = Annotate(&graph, policy, /*chunks=*/2);
     INFO(status.ToString());
     REQUIRE(status.ok());
     return Letters(graph);
@@ -177,63 +157,29 @@ TEST_CASE("a block of several stages belongs to the first of them") {
   for (Op& op : graph.ops) {
     if (op.name.starts_with("h.0.mlp") || op.block == 1) op.stage = 1;
   }
-  REQUIRE(AnnotateRecompute(&graph, "full:0/1").ok());
+  REQUIRE(Annotate(&graph, "full:0/1").ok());
   CHECK(FindScope(graph, "h.0.mlp.gelu").empty());
   CHECK(FindScope(graph, "h.1.mlp.gelu") == "h.1");
-  REQUIRE(AnnotateRecompute(&graph, "full:1/0").ok());
+  REQUIRE(Annotate(&graph, "full:1/0").ok());
   CHECK(FindScope(graph, "h.0.mlp.gelu") == "h.0");
 }
 
-TEST_CASE("what cannot be meant is refused") {
+TEST_CASE("numbers of blocks are one for each slice, and of a graph that has blocks") {
   Graph graph = SmallGpt();
-  CHECK(AnnotateRecompute(&graph, "").ok());
-  CHECK(AnnotateRecompute(&graph, "none").ok());
-  CHECK(AnnotateRecompute(&graph, "all").message() ==
-        "recompute: \"all\" is not known; use none, attention, selective or full, and gather "
-        "beside it");
-  CHECK(AnnotateRecompute(&graph, "gather:2").message() ==
-        "recompute: \"gather:2\" is not known; use none, attention, selective or full, and gather "
-        "beside it");
-  CHECK(AnnotateRecompute(&graph, "full,attention").message() ==
-        "recompute: full and attention contradict; choose one of none, attention, selective and "
-        "full, or write how many blocks of each slice one of them takes: full:2,attention");
-  CHECK(AnnotateRecompute(&graph, "full:1,selective,none").message() ==
-        "recompute: selective and none contradict; choose one of none, attention, selective and "
-        "full, or write how many blocks of each slice one of them takes: selective:2,none");
-  for (const char* twice : {"full:1,full:2", "full:1,attention,full", "full,full"}) {
-    CHECK(AnnotateRecompute(&graph, twice).message() ==
-          "recompute: full is given twice; give each policy once");
-  }
-  for (const auto& [term, part] : {std::pair("full:", ""),
-                                   {"full:1/", ""},
-                                   {"full:-1", "-1"},
-                                   {"full:+1", "+1"},
-                                   {"full: 1", " 1"},
-                                   {"full:1e3", "1e3"},
-                                   {"full:2:1", "2:1"},
-                                   {"full:2147483648", "2147483648"},
-                                   {"none:1/x", "x"}}) {
-    CHECK(AnnotateRecompute(&graph, term).message() ==
-          absl::StrCat("recompute ", term, ": \"", part,
-                       "\" is no number of blocks; write 0 or more, as full:2, or one for each "
-                       "slice along the pipe, as full:3/2/1/0"));
-  }
+  CHECK(Annotate(&graph, "none").ok());
   const std::string hint = "; write one number for each slice along the pipe, or one for all";
-  CHECK(AnnotateRecompute(&graph, "full:1/2,attention").message() ==
-        "recompute full:1/2: has 2 numbers; pipe=1: 1 slice" + hint);
+  CHECK(Annotate(&graph, "full:1/2,attention").message() ==
+        "--recompute=full:1/2: has 2 numbers; pipe=1: 1 slice" + hint);
   graph.mesh = *ParseMesh("data=2,pipe=4");
-  CHECK(AnnotateRecompute(&graph, "none:1,full:1/2/0").message() ==
-        "recompute full:1/2/0: has 3 numbers; pipe=4: 4 slices" + hint);
-  CHECK(AnnotateRecompute(&graph, "none:1/2/3/4", /*chunks=*/2).message() ==
-        "recompute none:1/2/3/4: has 4 numbers; pipe=4, chunks 2: 8 slices" + hint);
+  CHECK(Annotate(&graph, "none:1,full:1/2/0").message() ==
+        "--recompute=full:1/2/0: has 3 numbers; pipe=4: 4 slices" + hint);
+  CHECK(Annotate(&graph, "none:1/2/3/4", /*chunks=*/2).message() ==
+        "--recompute=none:1/2/3/4: has 4 numbers; pipe=4, chunks 2: 8 slices" + hint);
   Graph other;
   other.name = "mlp";
-  CHECK(AnnotateRecompute(&other, "none:1,gather").ok());
-  CHECK(AnnotateRecompute(&other, "full:2,attention,gather").message() ==
-        "recompute full:2,attention: \"mlp\" has no blocks; write `recompute: \"name\"` on the "
-        "graph's ops");
-  CHECK(AnnotateRecompute(&other, "full").message() ==
-        "recompute full: \"mlp\" has no blocks; write `recompute: \"name\"` on the "
+  CHECK(Annotate(&other, "none:1,gather").ok());
+  CHECK(Annotate(&other, "full:2,attention,gather").message() ==
+        "--recompute=full:2,attention: \"mlp\" has no blocks; write `recompute: \"name\"` on the "
         "graph's ops");
 }
 

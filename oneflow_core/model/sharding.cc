@@ -79,11 +79,13 @@ absl::StatusOr<Sharding> OnMesh(const proto::Recipe& recipe, const Mesh& mesh) {
   Sharding sharding;
   proto::Shard named;
   for (const Part& part : kParts) {
-    ASSIGN_OR_RETURN(Axes axes, Expand(part.name, (recipe.shard().*part.names)(), mesh));
+    ASSIGN_OR_RETURN(Axes axes, Expand(absl::StrCat("--shard=", ToAbsl(part.name)),
+                                       (recipe.shard().*part.names)(), mesh));
     (named.*part.mutable_names)()->Assign(axes.begin(), axes.end());
     sharding.*part.axes = std::move(axes);
   }
-  ASSIGN_OR_RETURN(sharding.reduced, Expand("each_micro_batch", recipe.reduce().axis(), mesh));
+  ASSIGN_OR_RETURN(sharding.reduced,
+                   Expand("--reduce=each_micro_batch", recipe.reduce().axis(), mesh));
   RETURN_IF_ERROR(ExpectWithin(kParts[1], kParts[0], named));
   RETURN_IF_ERROR(ExpectWithin(kParts[2], kParts[1], named));
   return sharding;

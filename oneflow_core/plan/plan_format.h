@@ -15,7 +15,7 @@
 namespace oneflow {
 
 // The version of the format, raised whenever an earlier plan would be misread.
-inline constexpr int kPlanVersion = 4;
+inline constexpr int kPlanVersion = 5;
 
 // Converts plans to the bytes of a file, the same for equal plans, and back. `where` begins the
 // errors: not a plan, of another version, truncated, corrupt. An intact plan may still say

@@ -81,23 +81,23 @@ std::string DefaultWords(const Row& row) {
 }
 
 // "use auto, or 0 to 8".
+// "1 to 8", "0 or more, and less than 1"; "" of any number.
+std::string RangeText(const Row& row) {
+  if (row.least != -kNoLimit && row.most != kNoLimit) {
+    return absl::StrCat(LimitText(row.least), " to ", LimitText(row.most));
+  }
+  std::vector<std::string> parts;
+  if (row.least != -kNoLimit) parts.push_back(LimitText(row.least) + " or more");
+  if (row.above != -kNoLimit) parts.push_back("more than " + LimitText(row.above));
+  if (row.below != kNoLimit) parts.push_back("less than " + LimitText(row.below));
+  if (row.most != kNoLimit) parts.push_back("at most " + LimitText(row.most));
+  return absl::StrJoin(parts, ", and ");
+}
+
 std::string RangeHint(const Row& row) {
   std::string hint = "use ";
   if (!row.absent.empty()) absl::StrAppend(&hint, std::string(row.absent), ", or ");
-  const std::string low = row.above != -kNoLimit   ? "more than " + LimitText(row.above)
-                          : row.least != -kNoLimit ? LimitText(row.least)
-                                                   : "";
-  const std::string high = row.below != kNoLimit  ? "less than " + LimitText(row.below)
-                           : row.most != kNoLimit ? LimitText(row.most)
-                                                  : "";
-  if (low.empty() || high.empty()) {
-    const bool more = high.empty() && row.above == -kNoLimit;
-    absl::StrAppend(&hint, low.empty() && row.below == kNoLimit ? "at most " : "", low, high,
-                    more ? " or more" : "");
-  } else {
-    absl::StrAppend(&hint, low, row.above == -kNoLimit && row.below == kNoLimit ? " to " : " and ",
-                    high);
-  }
+  hint += RangeText(row);
   const std::string by_default = DefaultWords(row);
   if (row.absent.empty() && !by_default.empty()) {
     absl::StrAppend(&hint, ", or leave it out; the default: ", by_default);
@@ -179,9 +179,7 @@ absl::Status CheckRange(std::string_view where, const Row& row, double number) {
   if (number >= row.least && number <= row.most && number > row.above && number < row.below) {
     return absl::OkStatus();
   }
-  const bool any = row.least == -kNoLimit && row.most == kNoLimit && row.above == -kNoLimit &&
-                   row.below == kNoLimit;
-  if (any) return InputError(where, "is no number");
+  if (RangeText(row).empty()) return InputError(where, "is no number");
   return InputError(where, "is out of range", RangeHint(row));
 }
 

@@ -3,6 +3,9 @@
 
 #include <catch2/catch.hpp>
 #include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace oneflow {
 namespace {
@@ -48,7 +51,24 @@ TEST_CASE("structured texts are refused with what is wrong in them") {
   CHECK(FindError("recompute", "full,none") ==
         "--recompute=full,none: full and none contradict; choose one of none, attention, selective "
         "and full, or write how many blocks of each slice one of them takes: full:2,none");
-  CHECK(FindError("recompute", "full:x").starts_with("--recompute=full:x: \"x\" is no number of"));
+  CHECK(FindError("recompute", "full:1,selective,none").ends_with("takes: selective:2,none"));
+  for (const auto& [text, part] : {std::pair("full:x", "x"),
+                                   {"full:", ""},
+                                   {"full:1/", ""},
+                                   {"full:-1", "-1"},
+                                   {"full:+1", "+1"},
+                                   {"full:1e3", "1e3"},
+                                   {"full:2:1", "2:1"},
+                                   {"full:2147483648", "2147483648"}}) {
+    CHECK(FindError("recompute", text) ==
+          absl::StrCat("--recompute=", text, ": \"", part,
+                       "\" is no number of blocks; write 0 or more, as full:2, or one for each "
+                       "slice along the pipe, as full:3/2/1/0"));
+  }
+  CHECK(FindError("recompute", "all") ==
+        "--recompute=all: \"all\" is not known; did you mean full? use none, attention, selective, "
+        "full or gather");
+  CHECK(FindError("recompute", "gather:2").starts_with("--recompute=gather:2: \"gather:2\" is"));
   CHECK(FindError("recompute", "full:1,full:1") ==
         "--recompute=full:1,full:1: full is given twice; give each policy once");
   CHECK(FindError("offload", "activations:2")
@@ -66,6 +86,16 @@ TEST_CASE("structured texts are refused with what is wrong in them") {
   CHECK(FindError("loss_pieces", "-1") ==
         "--loss_pieces=-1: is no number of pieces; use auto, 0 for whole logits, or 1 or more");
   CHECK(FindError("bucket_bytes", "0").starts_with("--bucket_bytes=0: is not a size"));
+}
+
+TEST_CASE("other words for the same are printed as the usual ones") {
+  for (const auto& [text, same] : {std::pair("gather", "none,gather"),
+                                   {"gather,full", "full,gather"},
+                                   {"full:2,none", "full:2"},
+                                   {"full:02", "full:2"}}) {
+    const proto::Recipe recipe = RecipeOf(absl::StrCat("--recompute=", text));
+    CHECK(FieldText(*FindRow(RecipeRows(), "recompute"), recipe) == same);
+  }
 }
 
 TEST_CASE("an error leaves the field absent, and the word for absence clears it") {

@@ -41,6 +41,34 @@ bool Rests(const PlanCase& plan) {
                      [](const proto::Op& op) { return op.attr().contains("host"); });
 }
 
+// The size of a variable's dimension of this name, at most; 0: none has it.
+int64_t FindDim(const proto::Graph& graph, std::string_view name) {
+  int64_t most = 0;
+  for (const proto::Op& op : graph.op()) {
+    for (const proto::Shape::Dim& dim : op.shape().dim()) {
+      if (op.kind() == "variable" && dim.name() == name) most = std::max(most, dim.size());
+    }
+  }
+  return most;
+}
+
+int CountBlocks(const proto::Graph& graph) {
+  int blocks = 0;
+  for (const proto::Op& op : graph.op()) {
+    if (op.has_block()) blocks = std::max(blocks, op.block() + 1);
+  }
+  return blocks;
+}
+
+// Tokens of a micro-batch over all devices; 0: the graph reads no sequences.
+int64_t CountTokens(const PlanCase& plan) {
+  for (const proto::Op& op : plan.graph.op()) {
+    if (op.kind() != "input" || op.shape().dim_size() != 2) continue;
+    return plan.recipe.batch() / plan.recipe.micro_batches() * op.shape().dim(1).size();
+  }
+  return 0;
+}
+
 std::string_view Unless(bool acts, std::string_view why) { return acts ? "" : why; }
 
 }  // namespace
@@ -80,8 +108,13 @@ std::string_view IdleBuckets(const PlanCase& plan) {
 }
 
 std::string_view IdleContextPieces(const PlanCase& plan) {
-  return Unless(plan.recipe.context_pieces() == 1 || HasAxis(plan.mesh, {"context"}),
-                "the mesh has no axis context of 2 or more devices");
+  const int pieces = plan.recipe.context_pieces();
+  if (pieces > 1 && !HasAxis(plan.mesh, {"context"})) {
+    return "the mesh has no axis context of 2 or more devices";
+  }
+  const int64_t groups = FindDim(plan.graph, "groups");
+  const int64_t heads = groups > 0 ? groups : FindDim(plan.graph, "heads");
+  return Unless(heads == 0 || pieces <= heads, "asks for more than there is: keys and values have fewer heads");
 }
 
 std::string_view IdlePrefetch(const PlanCase& plan) {
@@ -90,10 +123,33 @@ std::string_view IdlePrefetch(const PlanCase& plan) {
 }
 
 std::string_view IdleRecompute(const PlanCase& plan) {
+  const int blocks = CountBlocks(plan.graph);
+  for (const proto::Recompute::Term& term : plan.recipe.recompute().term()) {
+    for (const int count : term.counts()) {
+      if (blocks > 0 && count > blocks) return "asks for more than there is: the model has fewer blocks";
+    }
+  }
   return Unless(
       !plan.recipe.recompute().gather() || HasTokenAxis(plan.mesh) ||
           HasAxis(plan.mesh, {"tensor"}),
       "without an axis data, context or tensor of 2 or more devices the forward gathers nothing");
+}
+
+std::string_view IdleSchedule(const PlanCase& plan) {
+  const std::string& name = plan.recipe.schedule();
+  return Unless(plan.mesh.stages() > 1 || (name != "interleaved" && name != "zero_bubble"),
+                "the mesh has no axis pipe of 2 or more devices");
+}
+
+std::string_view IdleExtraInFlight(const PlanCase& plan) {
+  return Unless(plan.mesh.stages() > 1 || plan.recipe.extra_in_flight() == 0,
+                "the mesh has no axis pipe of 2 or more devices");
+}
+
+std::string_view IdleLossPieces(const PlanCase& plan) {
+  const int64_t tokens = CountTokens(plan);
+  return Unless(tokens == 0 || plan.recipe.loss_pieces() <= tokens,
+                "asks for more than there is: a micro-batch has fewer tokens");
 }
 
 std::string_view IdleOffload(const PlanCase& plan) {

@@ -103,7 +103,8 @@ struct Row {
   const Form* form = nullptr;  // null: a scalar
   // The default where it depends on other fields, which have theirs.
   std::string (*find_default)(const proto::Recipe& recipe) = nullptr;
-  // Why the choice acts on nothing in a plan; "" where it acts.
+  // Why the choice acts on nothing in a plan, or "asks for more than there is: ..."; "" where it
+  // acts.
   std::string_view (*idle)(const PlanCase& plan) = nullptr;
   // An input error where the value is not for those of other fields.
   absl::Status (*excludes)(const proto::Recipe& recipe) = nullptr;

@@ -66,12 +66,13 @@ std::vector<std::string> ListValues(const Row& row, const google::protobuf::Mess
   return ListChoices(row.value);
 }
 
-TEST_CASE("each field of Recipe has one row") {
-  CHECK(ListNames(RecipeRows()) == ListFields(*proto::Recipe::descriptor()));
-}
-
-TEST_CASE("each field of Model has one row") {
+TEST_CASE("each field has one row, and each row a field") {
   CHECK(ListNames(ModelRows()) == ListFields(*proto::Model::descriptor()));
+  CHECK(ListNames(RecipeRows()) == ListFields(*proto::Recipe::descriptor()));
+  CHECK(ListNames(OptimizerRows()) == ListFields(*proto::Optimizer::descriptor()));
+  std::set<std::string> run = ListFields(*proto::Run::descriptor());
+  run.erase("optimizer");  // its fields have rows of their own
+  CHECK(ListNames(RunRows()) == run);
 }
 
 TEST_CASE("values are printed as they are read") {

@@ -98,5 +98,15 @@ TEST_CASE("CheckOptimizer: steps") {
         "give the step at which the decay ends, counted from step 0");
 }
 
+TEST_CASE("CheckClip: clipping needs a norm for which updates wait") {
+  proto::Optimizer optimizer = DefaultOptimizer();
+  CHECK(CheckClip(optimizer, /*global_norm=*/true).ok());
+  CHECK(CheckClip(optimizer, /*global_norm=*/false).message() ==
+        "--clip=1: needs the norm of all gradients, for which no update of this plan waits; use "
+        "--clip=0, or --global_norm and a schedule whose steps do not overlap");
+  optimizer.set_clip(0);
+  CHECK(CheckClip(optimizer, /*global_norm=*/false).ok());
+}
+
 }  // namespace
 }  // namespace oneflow

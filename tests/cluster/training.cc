@@ -64,13 +64,12 @@ class Quiet {
   int kept_[2];
 };
 
-SmallRun MakeRun(const std::string& mesh, Sharding shard) {
+SmallRun MakeRun(const std::string& mesh, const std::string& shard) {
   SmallRun run;
   run.model.set_layers(2);
-  run.mesh = mesh;
-  run.shard = shard;
-  run.batch = 8;
-  run.micro_batches = 2;
+  run.Set("mesh", mesh);
+  run.Set("shard", shard);
+  run.Set("--batch=8 --micro_batches=2");
   run.steps = kSteps;
   return run;
 }
@@ -104,15 +103,15 @@ Reference Undisturbed(const proto::Plan& plan) {
 std::vector<std::unique_ptr<Subject>> MakeSubjects() {
   std::vector<std::unique_ptr<Subject>> subjects;
   // Its embedding is more than one piece.
-  SmallRun large = MakeRun("pipe=2,data=2", Sharding());
+  SmallRun large = MakeRun("pipe=2,data=2", "none");
   large.model.set_vocab(4401);
   large.model.set_sequence(4);
   for (const SmallRun& run :
-       {MakeRun("data=2,tensor=2", Sharding()), large, MakeRun("data=4", ShardStates())}) {
+       {MakeRun("data=2,tensor=2", "none"), large, MakeRun("data=4", "states")}) {
     proto::Plan plan = CompileSmall(run);
     Reference reference = Undisturbed(plan);
     subjects.push_back(
-        std::make_unique<Subject>(Subject{run.mesh, std::move(plan), std::move(reference)}));
+        std::make_unique<Subject>(Subject{run.Get("mesh"), std::move(plan), std::move(reference)}));
   }
   return subjects;
 }

@@ -51,9 +51,9 @@ DeviceBackend Broken(DeviceBackend backend, int firing) {
 
 SmallRun Small(const char* mesh, const DeviceBackend* backend) {
   SmallRun run;
-  run.mesh = mesh;
+  run.Set("mesh", mesh);
   run.steps = 2;
-  run.device = proto::CUDA;
+  run.Set("--device=cuda");
   run.backend = backend;
   return run;
 }
@@ -137,7 +137,7 @@ TEST_CASE("after an exchange over NCCL that was aborted, the next run has new co
   {
     const DeviceBackend backend = OverNccl(4);
     SmallRun run = Small("data=4", &backend);
-    run.batch = 16;
+    run.Set("--batch=16");
     const proto::Plan plan = CompileSmall(run);
     const SmallResult good = Train(run, plan);
     run.before = [trained = 0](const Runtime&, const std::string& program) mutable {

@@ -51,7 +51,7 @@ TEST_CASE("where there is too little pinned memory the refusal says what to do")
   SmallRun run;
   run.steps = 1;
   run.model.set_layers(1);
-  run.device = proto::CUDA;
+  run.Set("--device=cuda");
   run.backend = &backend;
   emulated::Reset({.devices = 1});
   const proto::Plan plan = CompileSmall(run);
@@ -69,10 +69,10 @@ TEST_CASE("any call may fail") {
   std::mt19937_64 random(1);
   for (const char* mesh : {"", "pipe=2"}) {
     SmallRun run;
-    run.mesh = mesh;
+    run.Set("mesh", mesh);
     run.steps = 2;
     run.model.set_layers(2);
-    run.device = proto::CUDA;
+    run.Set("--device=cuda");
     run.backend = &backend;
     run.interleaving = 1;
     emulated::Reset({.devices = 1});

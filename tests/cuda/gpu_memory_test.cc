@@ -18,8 +18,8 @@ using Catch::Matchers::Contains;
 
 proto::Plan MakePlan(const char* mesh) {
   SmallRun run;
-  run.mesh = mesh;
-  run.device = proto::CUDA;
+  run.Set("mesh", mesh);
+  run.Set("--device=cuda");
   return CompileSmall(run);
 }
 

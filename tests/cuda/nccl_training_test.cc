@@ -35,7 +35,7 @@ void CheckClose(const SmallResult& got, const SmallResult& want) {
 struct Layout {
   const char* mesh;
   bool sums_of_two;
-  Sharding shard = {};
+  const char* shard = "none";
   bool overlap = false;
   int connections = -1;  // pairs that exchange messages, of all communicators; -1: any
 };
@@ -48,9 +48,9 @@ TEST_CASE("each mesh trains over NCCL with the losses of the CPU") {
       {"pipe=2,data=2,tensor=2", true},
       {"data=4", false},
       {"data=4,tensor=2", false},
-      {"data=2", true, ShardStates(), true},
-      {"data=4", false, ShardWeights(), true},
-      {"pipe=2,data=2", true, ShardStates()},
+      {"data=2", true, "states", true},
+      {"data=4", false, "weights", true},
+      {"pipe=2,data=2", true, "states"},
   };
   const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
   uint64_t seed = 0;
@@ -60,16 +60,16 @@ TEST_CASE("each mesh trains over NCCL with the losses of the CPU") {
       const emulated::Model model = emulated::kModels[seed % 3];
       INFO(layout.mesh << ", model " << static_cast<int>(model));
       SmallRun run;
-      run.mesh = layout.mesh;
-      run.shard = layout.shard;
-      run.overlap = layout.overlap;
-      run.batch = 16;
+      run.Set("mesh", layout.mesh);
+      run.Set("shard", layout.shard);
+      run.recipe.set_overlap(layout.overlap);
+      run.Set("--batch=16");
       run.steps = 3;
       const SmallResult on_cpu = Train(run);
       emulated::Reset({.devices = 8, .model = model, .seed = ++seed});
       {
         const DeviceBackend backend = OverNccl(HostBackend(8));
-        run.device = proto::CUDA;
+        run.Set("--device=cuda");
         run.backend = &backend;
         emulated::Step step;
         run.on_report = [&](int64_t report) {
@@ -98,7 +98,7 @@ TEST_CASE("a device that fails in the middle of a step ends the run of all") {
                        .model = emulated::kModels[calls % 3],
                        .seed = static_cast<uint64_t>(calls)});
       SmallRun run;
-      run.mesh = mesh;
+      run.Set("mesh", mesh);
       run.steps = 3;
       const SmallResult on_cpu = Train(run);
       const auto left = std::make_shared<std::atomic<int>>(calls);
@@ -113,7 +113,7 @@ TEST_CASE("a device that fails in the middle of a step ends the run of all") {
         });
       };
       backend = OverNccl(backend);
-      run.device = proto::CUDA;
+      run.Set("--device=cuda");
       run.backend = &backend;
       CHECK_THROWS_WITH(Train(run), Catch::Matchers::Contains("planted"));
       CHECK(emulated::LiveObjects() == 0);
@@ -125,18 +125,18 @@ TEST_CASE("a device that fails in the middle of a step ends the run of all") {
 // Packs, sums and copies by the kernels of a GPU, too.
 TEST_CASE("with a GPU's kernels the losses are the CPU's up to rounding") {
   for (const Layout& layout :
-       {Layout{"data=2,tensor=2", true}, Layout{"pipe=2,data=2", true, ShardStates(), true}}) {
+       {Layout{"data=2,tensor=2", true}, Layout{"pipe=2,data=2", true, "states", true}}) {
     INFO(layout.mesh);
     SmallRun run;
-    run.mesh = layout.mesh;
-    run.shard = layout.shard;
-    run.overlap = layout.overlap;
+    run.Set("mesh", layout.mesh);
+    run.Set("shard", layout.shard);
+    run.recipe.set_overlap(layout.overlap);
     run.steps = 2;
     const SmallResult on_cpu = Train(run);
     emulated::Reset({.devices = 4, .model = emulated::Model::kLazy, .seed = 3});
     const auto backend = cuda::OpenBackend({.ranks = 4});
     REQUIRE(backend.ok());
-    run.device = proto::CUDA;
+    run.Set("--device=cuda");
     run.backend = &*backend;
     const SmallResult on_gpus = Train(run);
     REQUIRE(on_gpus.losses.size() == 2);

@@ -29,10 +29,10 @@ bool IsFull() { return std::getenv("ONEFLOW_TEST_FULL") != nullptr; }
 // plans.
 void CheckBits(SmallRun run, int seeds) {
   SmallRun plain = run;
-  plain.offload = {};
+  plain.Set("--offload=none --update_on=device");
   const SmallResult on_cpu = Train(plain);
   const DeviceBackend backend = HostBackend(1);
-  run.device = proto::CUDA;
+  run.Set("--device=cuda");
   run.backend = &backend;
   proto::Plan plan = CompileSmall(run);
   static int turn = 0;
@@ -51,7 +51,7 @@ void CheckBits(SmallRun run, int seeds) {
 
 SmallRun Small(const char* mesh) {
   SmallRun run;
-  run.mesh = mesh;
+  run.Set("mesh", mesh);
   run.steps = 3;
   return run;
 }
@@ -61,9 +61,9 @@ TEST_CASE("each mesh and schedule trains with the bits of the CPU") {
     for (const char* schedule : {"1f1b", "gpipe", "interleaved", "zero_bubble", "2bw"}) {
       INFO(mesh << ", " << schedule);
       SmallRun run = Small(mesh);
-      run.schedule = schedule;
-      run.global_norm = run.schedule != "2bw";
-      if (run.schedule == "2bw") run.steps = 1;  // of several
+      run.recipe.set_schedule(schedule);
+      run.recipe.set_global_norm(run.recipe.schedule() != "2bw");
+      if (run.recipe.schedule() == "2bw") run.steps = 1;  // of several
       CheckBits(run, IsFull() ? 50 : 1);
     }
   }
@@ -77,14 +77,13 @@ TEST_CASE("so do recompute, sequence parallelism, overlap and split states") {
   for (const char* mesh : Meshes()) {
     INFO(mesh);
     SmallRun run = Small(mesh);
-    run.recompute = "full";
+    run.Set("--recompute=full");
     check(run);
     run = Small(mesh);
-    run.split_positions = true;
+    run.Set("--sequence_parallel");
     check(run);
     run = Small(mesh);
-    run.overlap = true;
-    run.shard = ShardStates();
+    run.Set("--overlap --shard=states");
     check(run);
   }
 }
@@ -94,15 +93,13 @@ TEST_CASE("so do weights that are gathered ahead of compute") {
     for (const char* schedule : {"1f1b", "interleaved", "zero_bubble"}) {
       INFO(mesh << ", " << schedule);
       SmallRun run = Small(mesh);
-      run.schedule = schedule;
-      run.overlap = true;
-      run.shard = ShardWeights();
-      run.prefetch = 1;
-      if (run.schedule == "zero_bubble") {
-        run.precision = proto::BF16;  // casts on the stream of gathers
+      run.recipe.set_schedule(schedule);
+      run.Set("--overlap --shard=weights --prefetch=1");
+      if (run.recipe.schedule() == "zero_bubble") {
+        run.Set("--precision=bf16");  // casts on the stream of gathers
         run.model.set_bias(false);    // GPUs read biases as bf16
       }
-      run.synchronous = run.schedule == "zero_bubble";
+      run.synchronous = run.recipe.schedule() == "zero_bubble";
       CheckBits(run, IsFull() ? 6 : 4);
     }
   }
@@ -117,13 +114,15 @@ TEST_CASE("so do registers that rest in the host's memory, and updates of the ho
         ++turn;
         if (!IsFull() && turn % 7 != 0) continue;
         SmallRun run = Small(mesh);
-        run.schedule = schedule;
-        run.offload = *ParseOffload("--offload=", what);
-        run.offload.update_on_host = turn % 6 == 4 || turn % 6 == 0;
-        run.overlap = turn % 2 == 0;
+        run.recipe.set_schedule(schedule);
+        run.Set("offload", what);
+        run.recipe.set_update_on(turn % 6 == 4 || turn % 6 == 0 ? proto::UPDATE_ON_HOST
+                                                                : proto::UPDATE_ON_DEVICE);
+        run.recipe.set_overlap(turn % 2 == 0);
         run.synchronous = turn % 3 == 0;
         INFO(mesh << ", " << schedule << ", " << what
-                  << (run.offload.update_on_host ? ", updated by the host" : ""));
+                  << (run.recipe.update_on() == proto::UPDATE_ON_HOST ? ", updated by the host"
+                                                                      : ""));
         CheckBits(run, IsFull() ? 3 : 1);
       }
     }
@@ -139,9 +138,9 @@ TEST_CASE("so does a device that has one launch at a time") {
       if (!IsFull() && schedule != drawn) continue;
       INFO(mesh << ", " << schedule);
       SmallRun run = Small(mesh);
-      run.schedule = schedule;
+      run.recipe.set_schedule(schedule);
       run.synchronous = true;
-      run.overlap = run.schedule == "1f1b";
+      run.recipe.set_overlap(run.recipe.schedule() == "1f1b");
       CheckBits(run, IsFull() ? 2 : 1);
     }
   }
@@ -154,7 +153,7 @@ TEST_CASE("workers on separate threads compute the same bits") {
     const SmallResult on_cpu = Train(run);
     emulated::Reset({.devices = 1, .model = emulated::kModels[m % 3]});
     const DeviceBackend backend = HostBackend(1);
-    run.device = proto::CUDA;
+    run.Set("--device=cuda");
     run.backend = &backend;
     CHECK(Train(run) == on_cpu);
   }
@@ -165,7 +164,7 @@ TEST_CASE("bytes allocated are the plan's") {
     emulated::Reset({.devices = 4});
     const DeviceBackend backend = HostBackend(4);
     SmallRun run = Small(mesh);
-    run.device = proto::CUDA;
+    run.Set("--device=cuda");
     const proto::Plan plan = CompileSmall(run);
     const auto runtime = Runtime::Create(plan, {.backend = &backend});
     REQUIRE(runtime.ok());
@@ -185,7 +184,7 @@ TEST_CASE("between the first step and the last nothing is allocated, freed or wa
     emulated::Reset({.devices = 1});
     const DeviceBackend backend = HostBackend(1);
     SmallRun run = Small("");
-    run.device = proto::CUDA;
+    run.Set("--device=cuda");
     run.backend = &backend;
     proto::Plan plan = CompileSmall(run);
     plan.set_launch_queue(queue);

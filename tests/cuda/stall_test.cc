@@ -89,9 +89,9 @@ std::string FailureOfStalledRun(bool deaf, WatchdogOptions options) {
   emulated::Reset({.devices = 2, .nccl_waits_for_all = false});
   const DeviceBackend backend = Stalling(deaf);
   SmallRun run;
-  run.mesh = "data=2";
+  run.Set("--mesh=data=2");
   run.steps = 2;
-  run.device = proto::CUDA;
+  run.Set("--device=cuda");
   run.backend = &backend;
   std::unique_ptr<Watchdog> watchdog;
   run.before = [&](const Runtime& runtime, const std::string& program) {

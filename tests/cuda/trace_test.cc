@@ -23,7 +23,7 @@ using TrackKey = std::pair<int, int>;  // rank, stream
 // The trace of a run of init and train on one GPU that all ranks share.
 nlohmann::json Traced(SmallRun run) {
   const DeviceBackend backend = HostBackend(1);
-  run.device = proto::CUDA;
+  run.Set("--device=cuda");
   run.backend = &backend;
   run.trace = true;
   std::string json;
@@ -46,7 +46,7 @@ TEST_CASE("slices of a device's streams are what its events say") {
       INFO(mesh);
       emulated::Reset({.devices = 1, .model = model, .seed = 5});
       SmallRun run;
-      run.mesh = mesh;
+      run.Set("mesh", mesh);
       run.steps = 2;
       const nlohmann::json trace = Traced(run);
       std::map<TrackKey, std::string> names = NamesOfTracks(trace);
@@ -85,7 +85,7 @@ TEST_CASE("a time that cannot be read ends the run") {
   const DeviceBackend backend = HostBackend(1);
   SmallRun run;
   run.steps = 1;
-  run.device = proto::CUDA;
+  run.Set("--device=cuda");
   run.backend = &backend;
   run.trace = true;
   const proto::Plan plan = CompileSmall(run);
@@ -101,7 +101,7 @@ TEST_CASE("without a trace no event tells times") {
   const DeviceBackend backend = HostBackend(1);
   SmallRun run;
   run.steps = 1;
-  run.device = proto::CUDA;
+  run.Set("--device=cuda");
   run.backend = &backend;
   Train(run);
   CHECK_FALSE(emulated::CallCounts().contains("cudaEventElapsedTime"));

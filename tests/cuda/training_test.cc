@@ -16,7 +16,7 @@ namespace oneflow {
 namespace {
 
 SmallRun OnGpu(SmallRun run, const DeviceBackend* backend) {
-  run.device = proto::CUDA;
+  run.Set("--device=cuda");
   run.backend = backend;
   return run;
 }
@@ -37,7 +37,7 @@ TEST_CASE("losses in f32 and bf16 are the CPU's") {
     INFO((narrow ? "bf16" : "f32"));
     SmallRun run;
     run.steps = 2;
-    run.precision = narrow ? proto::BF16 : proto::F32;
+    run.recipe.set_precision(narrow ? proto::BF16 : proto::F32);
     CheckClose(Train(OnGpu(run, &*backend)), Train(run), narrow ? 2e-2 : 1e-4);
   }
 }
@@ -53,8 +53,9 @@ SmallRun OfExperts(const std::string& mesh) {
   SmallRun run;
   run.model.set_sequence(config.sequence()), run.model.set_vocab(config.vocab());
   run.edit = [config](proto::Graph* graph) { *graph = BuildModel(config); };
-  run.mesh = mesh;
-  run.batch = 8, run.micro_batches = 2, run.steps = 2;
+  run.Set("mesh", mesh);
+  run.Set("--batch=8 --micro_batches=2");
+  run.steps = 2;
   return run;
 }
 
@@ -64,8 +65,8 @@ TEST_CASE("a mixture of experts has the losses of the CPU in f32 and bf16") {
          {std::pair(false, false), std::pair(true, false), std::pair(false, true)}) {
       INFO(mesh << (narrow ? " bf16" : " f32") << (documents ? ", documents" : ""));
       SmallRun run = OfExperts(mesh);
-      run.documents = documents;
-      run.precision = narrow ? proto::BF16 : proto::F32;
+      run.recipe.set_documents(documents);
+      run.recipe.set_precision(narrow ? proto::BF16 : proto::F32);
       const SmallResult on_cpu = Train(run);
       emulated::Reset({.devices = 4, .model = emulated::Model::kLazy});
       const auto backend = cuda::OpenBackend({.ranks = mesh.empty() ? 1 : 4});
@@ -86,9 +87,9 @@ TEST_CASE("positions split over devices have the losses of the CPU in f32 and bf
     SmallRun run;
     run.model.set_sequence(config.sequence()), run.model.set_vocab(config.vocab());
     run.edit = [config](proto::Graph* graph) { *graph = BuildModel(config); };
-    run.mesh = "context=4", run.context_pieces = 2;
-    run.batch = 2, run.micro_batches = 2, run.steps = 3;
-    run.precision = narrow ? proto::BF16 : proto::F32;
+    run.Set("--mesh=context=4 --context_pieces=2 --batch=2 --micro_batches=2");
+    run.steps = 3;
+    run.recipe.set_precision(narrow ? proto::BF16 : proto::F32);
     const SmallResult on_cpu = Train(run);
     emulated::Reset({.devices = 4, .model = emulated::Model::kLazy});
     const auto backend = cuda::OpenBackend({.ranks = 4});
@@ -103,8 +104,10 @@ TEST_CASE("logits in pieces have the losses of the CPU in f32 and bf16") {
     INFO((narrow ? "bf16" : "f32"));
     SmallRun run;
     run.model.set_layers(1), run.model.set_sequence(40);
-    run.batch = 4, run.micro_batches = 2, run.steps = 2, run.loss_pieces = 2;  // of 64 and 16 rows
-    run.precision = narrow ? proto::BF16 : proto::F32;
+    run.Set("--batch=4 --micro_batches=2");
+    run.steps = 2;
+    run.Set("--loss_pieces=2");  // of 64 and 16 rows
+    run.recipe.set_precision(narrow ? proto::BF16 : proto::F32);
     const SmallResult on_cpu = Train(run);
     emulated::Reset({.devices = 1, .model = emulated::Model::kLazy});
     const auto backend = cuda::OpenBackend({});
@@ -128,8 +131,9 @@ TEST_CASE("offloading changes no bit, and the update of the host next to none") 
   for (const bool narrow : {false, true}) {
     SmallRun run;
     run.model.set_layers(2);
-    run.batch = 4, run.micro_batches = 2, run.steps = 3;
-    run.precision = narrow ? proto::BF16 : proto::F32;
+    run.Set("--batch=4 --micro_batches=2");
+    run.steps = 3;
+    run.recipe.set_precision(narrow ? proto::BF16 : proto::F32);
     emulated::Reset({.devices = 1, .model = emulated::Model::kSerial});
     const auto backend = cuda::OpenBackend({});
     REQUIRE(backend.ok());
@@ -146,8 +150,8 @@ TEST_CASE("offloading changes no bit, and the update of the host next to none") 
       emulated::Reset({.devices = 1, .model = model});
       const auto other = cuda::OpenBackend({});
       REQUIRE(other.ok());
-      run.offload = *ParseOffload("--offload=", what);
-      run.overlap = turn % 2 == 0;
+      run.Set("offload", what);
+      run.recipe.set_overlap(turn % 2 == 0);
       CHECK(Train(OnGpu(run, &*other)) == expected);
       CHECK(emulated::Diagnostics().empty());
     }
@@ -156,8 +160,8 @@ TEST_CASE("offloading changes no bit, and the update of the host next to none") 
       emulated::Reset({.devices = 1, .model = emulated::Model::kLazy});
       const auto other = cuda::OpenBackend({});
       REQUIRE(other.ok());
-      run.offload = *ParseOffload("--offload=", what);
-      run.offload.update_on_host = true;
+      run.Set("offload", what);
+      run.Set("--update_on=host");
       const double apart = MostApart(Train(OnGpu(run, &*other)), expected);
       INFO((narrow ? "bf16, " : "f32, ") << what << ": " << apart);
       CHECK(apart <= 1e-6);  // 8e-8 in f32, 2e-9 in bf16

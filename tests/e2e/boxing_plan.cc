@@ -54,13 +54,13 @@ proto::Plan MakeBoxingPlan(const BoxingCase& c) {
   SbpChoice choice{.op_inputs = {{}}};
   TensorId x = Add(&graph, "input", "x", {}, c, FedAs(c));
   if (c.constrained) x = Add(&graph, "add_n", "x.laid", {x}, c, c.from);
-  LowerOptions options{.name = "run", .cluster = c.cluster, .feed_inputs = true};
+  ProgramSpec spec{.name = "run", .feed_inputs = true};
   for (size_t i = 0; i < c.to.size(); ++i) {
     const std::string name = "y" + std::to_string(i);
     const TensorId y = Add(&graph, "add_n", name, {x}, c, c.to[i]);
     graph.ops.back().stage = c.mesh.stages() - 1;
     choice.op_inputs.push_back({c.to[i]});
-    options.outputs.push_back({"fetch", name + ".fetch", {y}, {{"name", name}, {"raw", true}}});
+    spec.outputs.push_back({"fetch", name + ".fetch", {y}, {{"name", name}, {"raw", true}}});
   }
   if (c.constrained) choice = Infer(c, &graph);
   REQUIRE(InsertBoxing(&graph, choice, c.cluster).ok());
@@ -70,9 +70,9 @@ proto::Plan MakeBoxingPlan(const BoxingCase& c) {
   plan.set_stage_axis(c.mesh.stage_axis());
   plan.set_kernel_threads(1);
   plan.set_launch_queue(1);
-  options.groups = FindGroups({&graph});
-  for (const proto::Group& group : options.groups) *plan.add_group() = group;
-  auto lowered = LowerToActors(graph, {}, options).value();
+  *plan.mutable_cluster() = c.cluster;
+  for (const proto::Group& group : FindGroups({&graph})) *plan.add_group() = group;
+  auto lowered = LowerToActors(graph, {}, plan, spec).value();
   AddStreams(&lowered, c.mesh.stages(), *FindSchedule("1f1b"));
   *plan.add_program() = lowered.program;
   *plan.mutable_facts()->add_program() = lowered.facts;

@@ -55,10 +55,10 @@ std::vector<double> ActorTimes(const proto::Program& program, const proto::Progr
 SmallRun MakeRun(const std::string& schedule, int stages, int micro_batches) {
   SmallRun small;
   small.model.set_layers(stages);
-  small.mesh = "pipe=" + std::to_string(stages);
-  small.schedule = schedule;
-  small.batch = micro_batches;
-  small.micro_batches = micro_batches;
+  small.Set("mesh", "pipe=" + std::to_string(stages));
+  small.recipe.set_schedule(schedule);
+  small.recipe.set_batch(micro_batches);
+  small.recipe.set_micro_batches(micro_batches);
   return small;
 }
 
@@ -67,11 +67,12 @@ double StepSeconds(const SmallRun& small, const StageTimes& times = {}) {
   const proto::Plan plan = CompileSmall(small);
   const proto::Program& program = plan.program(1);
   REQUIRE(program.name() == "train");
-  const SimulatedRun run = Simulate(plan, "train",
-                                    {.steps = 3,
-                                     .actor_seconds = ActorTimes(program, FindFacts(plan, program),
-                                                                 std::max(1, small.chunks), times)})
-                               .value();
+  const SimulatedRun run =
+      Simulate(plan, "train",
+               {.steps = 3,
+                .actor_seconds = ActorTimes(program, FindFacts(plan, program),
+                                            std::max(1, small.recipe.chunks()), times)})
+          .value();
   return run.StepSeconds();
 }
 
@@ -113,7 +114,7 @@ TEST_CASE("where weights lag the pipe is filled and drained once a round") {
       INFO(p << " stages, " << m << " micro-batches");
       SmallRun small = MakeRun("2bw", p, m);
       small.model.set_tied(false);
-      small.global_norm = false;
+      small.Set("--global_norm=false");
       const proto::Plan plan = CompileSmall(small);
       const auto steps = static_cast<double>(plan.program(1).steps_a_round());
       REQUIRE(steps >= 8);
@@ -130,7 +131,7 @@ TEST_CASE("interleaved over v chunks waits (p - 1) / (v m), for any m of at leas
         INFO(v << " chunks on " << p << " stages, " << m << " micro-batches");
         SmallRun small = MakeRun("interleaved", p, m);
         small.model.set_layers(p * v);
-        small.chunks = v;
+        small.recipe.set_chunks(v);
         CHECK(StepSeconds(small) == Approx(3.0 * m + 3.0 * (p - 1) / v).epsilon(1e-9));
       }
     }
@@ -144,9 +145,9 @@ TEST_CASE("zero bubble waits p - 1 - e forwards, down to none, where steps overl
         INFO(p << " stages, " << m << " micro-batches, " << e << " extra");
         SmallRun small = MakeRun("zero_bubble", p, m);
         small.model.set_tied(false);
-        small.extra_in_flight = e;
+        small.recipe.set_extra_in_flight(e);
         CHECK(StepSeconds(small) == Approx(3.0 * m + (p - 1)).epsilon(1e-9));
-        small.global_norm = false;
+        small.Set("--global_norm=false");
         CHECK(StepSeconds(small) == Approx(3.0 * m + (p - 1 - e)).epsilon(1e-9));
       }
     }
@@ -169,17 +170,17 @@ TEST_CASE("with the times that Zero Bubble profiled, its bubbles come out") {
     const auto bubble = [&](const char* schedule, int chunks, int extra) {
       SmallRun small = MakeRun(schedule, run.stages, run.micro_batches);
       small.model.set_tied(false);
-      small.model.set_layers(run.stages * std::max(1, chunks));
-      small.chunks = chunks;
-      small.extra_in_flight = extra;
-      small.global_norm = false;
+      small.model.set_layers(run.stages * chunks);
+      small.recipe.set_chunks(chunks);
+      small.recipe.set_extra_in_flight(extra);
+      small.Set("--global_norm=false");
       return 1 - run.micro_batches * run.times.work() / StepSeconds(small, run.times);
     };
-    CHECK(bubble("1f1b", 0, 0) == Approx(run.one_f_one_b).margin(1e-4));
+    CHECK(bubble("1f1b", 1, 0) == Approx(run.one_f_one_b).margin(1e-4));
     // Megatron's transfers wait for each other in pairs, ours do not.
     CHECK(bubble("interleaved", 3, 0) == Approx(run.interleaved).margin(5e-3));
-    CHECK(bubble("zero_bubble", 0, 0) == Approx(run.h1).margin(1e-4));
-    CHECK(bubble("zero_bubble", 0, run.stages - 1) == Approx(run.h2).margin(1e-4));
+    CHECK(bubble("zero_bubble", 1, 0) == Approx(run.h1).margin(1e-4));
+    CHECK(bubble("zero_bubble", 1, run.stages - 1) == Approx(run.h2).margin(1e-4));
   }
 }
 
@@ -214,8 +215,7 @@ TEST_CASE("on a cluster zero bubble suits what its stages take") {
   small.model.set_hidden(16);
   small.model.set_sequence(64);
   small.model.set_tied(false);
-  small.global_norm = false;
-  small.extra_in_flight = 12;
+  small.Set("--global_norm=false --extra_in_flight=12");
   const auto seconds = [&](const proto::Plan& plan) {
     const auto run = SimulateOn(SlowDevices(), plan, "train", /*steps=*/3).value();
     return run.StepSeconds();

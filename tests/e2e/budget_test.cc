@@ -120,8 +120,8 @@ TEST_CASE("No allocation between the first and the last step of training") {
   for (const auto& [mesh, precision] : kCases) {
     for (const int threads : {1, 2}) {
       SmallRun run;
-      run.mesh = mesh;
-      run.precision = precision;
+      run.Set("mesh", mesh);
+      run.recipe.set_precision(precision);
       run.threads = threads;
       run.steps = 12;
       int64_t at_first = -1, at_last = -2;
@@ -142,8 +142,8 @@ TEST_CASE("Arenas are as large as the plan says, and all that loading maps") {
   for (const auto& [mesh, precision] : kCases) {
     INFO(mesh << " precision " << precision);
     SmallRun run;
-    run.mesh = mesh;
-    run.precision = precision;
+    run.Set("mesh", mesh);
+    run.recipe.set_precision(precision);
     run.model.set_hidden(128);
     run.model.set_vocab(4096);  // large against everything else that loading allocates
     const proto::Plan plan = CompileSmall(run);

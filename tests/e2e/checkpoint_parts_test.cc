@@ -25,11 +25,11 @@ namespace fs = std::filesystem;
 std::vector<SmallRun> Runs() {
   std::vector<SmallRun> runs;
   for (const std::string mesh : {"data=2,tensor=2", "pipe=4", "pipe=2,data=2"}) {
-    for (const Sharding& shard : {Sharding(), ShardStates()}) {
-      if (shard != Sharding() && mesh == "pipe=4") continue;
+    for (const std::string shard : {"none", "states"}) {
+      if (shard != "none" && mesh == "pipe=4") continue;
       SmallRun run;
-      run.mesh = mesh;
-      run.shard = shard;
+      run.Set("mesh", mesh);
+      run.Set("shard", shard);
       runs.push_back(std::move(run));
     }
   }
@@ -98,7 +98,7 @@ TEST_CASE("Checkpoints of plans: any number of processes writes the same bytes")
     for (const int processes : {2, 4}) {
       const std::string folder =
           *Save(*runtime, dir.path() + "/" + std::to_string(processes), processes);
-      INFO(run.mesh << ", " << processes << " processes");
+      INFO(run.Get("mesh") << ", " << processes << " processes");
       CHECK(ReadFiles(folder) == alone);
     }
   }
@@ -127,7 +127,7 @@ TEST_CASE("Checkpoints of plans: VerifyPieces finds what loading would, on each 
       CHECK_FALSE(failed.empty());
       for (int rank = 0; rank < runtime->ranks(); ++rank) {
         const absl::Status status = reader->VerifyPieces(plan, {rank, rank + 1});
-        INFO(run.mesh << ", " << name << ", rank " << rank << ": " << status);
+        INFO(run.Get("mesh") << ", " << name << ", rank " << rank << ": " << status);
         CHECK(status.ok() == !failed.contains(rank));
         (status.ok() ? not_found : found) += 1;
       }

@@ -5,10 +5,11 @@
 
 #include "absl/status/status.h"
 #include "catch2/catch.hpp"
-#include "compiler/compile.h"
 #include "compiler/draw_options_for_test.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/model/model.h"
+#include "oneflow_core/recipe/field_text.h"
+#include "planning/recipe/make_plan.h"
 #include "proto/cluster.pb.h"
 #include "proto/plan.pb.h"
 #include "tools/oneflow/cli/known_clusters.h"
@@ -31,16 +32,16 @@ TEST_CASE("no drawn option makes a plan that fails its proof") {
   int compiled = 0, planned = 0;
   for (int i = 0; i < models; ++i) {
     DrawnCompile drawn = draw.Draw();
-    drawn.options.state_layouts = true;
+    drawn.options.recipe.set_state_layouts(true);
     for (int j = 0; j < 5; ++j, draw.Redraw(&drawn)) {
-      const absl::StatusOr<proto::Plan> plan = Compile(drawn.graph, "drawn", drawn.options);
+      const absl::StatusOr<Planned> plan = MakePlan({drawn.graph, "drawn", {}}, drawn.options);
       INFO(drawn.text << "\n" << plan.status().ToString());
       CHECK((plan.ok() || absl::IsInvalidArgument(plan.status()) ||
              absl::IsResourceExhausted(plan.status())));
       ++compiled;
       if (!plan.ok()) continue;
       ++planned;
-      drawn.graph = plan->graph();
+      drawn.graph = plan->plan.graph();
     }
   }
   CHECK(planned >= compiled * 9 / 10);
@@ -50,20 +51,15 @@ TEST_CASE("no drawn option makes a plan that fails its proof") {
 // split over tensor by columns: two exchanges, of which the second reads the first.
 TEST_CASE("a weight that takes two exchanges for a use is gathered ahead") {
   for (const int ahead : {1, 2}) {
-    CompileOptions options;
-    options.mesh = *ParseMesh("pipe=2,data=4,tensor=4");
-    options.train.set_batch(1536);
-    options.train.set_micro_batches(16);
-    options.train.set_recompute("full");
-    options.train.set_precision(proto::BF16);
-    options.split_positions = true;
-    options.shard = ShardWeights();
-    options.prefetch = ahead;
-    options.device_kind = proto::CUDA;
-    options.cluster = A100();
+    PlanRequest request{
+        .recipe = RecipeOf("--mesh=pipe=2,data=4,tensor=4 --batch=1536 --micro_batches=16 "
+                           "--recompute=full --precision=bf16 --sequence_parallel "
+                           "--shard=weights --device=cuda"),
+        .cluster = A100()};
+    request.recipe.set_prefetch(ahead);
     const proto::Model model =
         MakeModel("family: 'gpt' layers: 3 heads: 4 hidden: 64 dropout: 0.1");
-    const proto::Plan plan = Compile(BuildModel(model), "gpt", options).value();
+    const proto::Plan plan = MakePlan({BuildModel(model), "gpt", {}}, request)->plan;
     const proto::Program& train = plan.program(1);
     int found = 0;
     for (const proto::Stream& stream : train.stream()) {

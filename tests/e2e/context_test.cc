@@ -6,6 +6,7 @@
 #include "catch2/catch.hpp"
 #include "compiler/compile.h"
 #include "oneflow_core/model/model.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "tests/e2e/small_run.h"
 
@@ -52,10 +53,10 @@ SmallRun MakeRun(const std::string& mesh, const Model& model = {}) {
   } else {
     run.edit = [config](proto::Graph* graph) { *graph = BuildModel(config); };
   }
-  run.documents = model.documents;
+  run.recipe.set_documents(model.documents);
   run.cluster = FastLinks();
-  run.mesh = mesh;
-  run.batch = 2, run.micro_batches = 2;
+  run.Set("mesh", mesh);
+  run.Set("--batch=2 --micro_batches=2");
   return run;
 }
 
@@ -88,11 +89,11 @@ TEST_CASE("20 steps with positions split over devices give the losses of one wit
 
 TEST_CASE("positions and the batch may be split together") {
   SmallRun run = MakeRun("");
-  run.batch = 8;
+  run.Set("--batch=8");
   const SmallResult one = Train(run);
   for (const std::string mesh : {"data=2,context=2", "context=2,data=4", "context=4"}) {
     INFO(mesh);
-    run.mesh = mesh;
+    run.Set("mesh", mesh);
     CHECK(LargestDifference(Train(run), one) < 1e-5);
   }
 }
@@ -101,14 +102,14 @@ TEST_CASE("runs of tokens that queue for experts lie on one device each") {
   for (const double capacity : {0.0, 1.25}) {
     const Model model{.experts = 4, .capacity = capacity};
     SmallRun run = MakeRun("", model);
-    run.batch = 4;
+    run.Set("--batch=4");
     const SmallResult one = Train(run);
     for (const std::string mesh : {"context=4", "context=2,expert=2"}) {
       INFO(mesh << ", capacity " << capacity);
-      run.mesh = mesh;
+      run.Set("mesh", mesh);
       CHECK(LargestDifference(Train(run), one) < 1e-5);
     }
-    run.mesh = "context=2", run.experts = "context";  // experts on the axis of positions
+    run.Set("--mesh=context=2 --experts=context");  // experts on the axis of positions
     CHECK(LargestDifference(Train(run), one) < 1e-5);
   }
 }
@@ -122,22 +123,23 @@ TEST_CASE("schedule, stages, threads, recomputation and split states change no b
   CHECK(Train(other) == one);
   for (const char* recompute : {"full", "selective,gather", "none,gather"}) {
     other = run;
-    other.recompute = recompute;
+    other.Set("recompute", recompute);
     CHECK(Train(other) == one);
   }
   other = run;
-  other.mesh = "pipe=2,context=2";
+  other.Set("--mesh=pipe=2,context=2");
   for (const char* schedule : {"1f1b", "gpipe", "zero_bubble"}) {
-    other.schedule = schedule;
+    other.recipe.set_schedule(schedule);
     CHECK(Train(other) == one);
   }
   other = run;
   for (const bool overlap : {false, true}) {
-    other.overlap = overlap;
-    for (const Sharding& shard : {ShardStates(), ShardWeights()}) {
-      other.shard = shard;
+    other.recipe.set_overlap(overlap);
+    for (const auto& [shard, reduce] :
+         {std::pair("states", "once"), std::pair("weights", "each_micro_batch")}) {
+      other.Set("shard", shard);
       SmallRun reference = run;
-      reference.shard.reduced = shard.gradients;
+      reference.Set("reduce", reduce);
       CHECK(Train(other) == Train(reference));
     }
   }
@@ -162,11 +164,11 @@ TEST_CASE("keys and values gathered in pieces of their heads change no bit") {
     run.steps = 4;
     const SmallResult together = Train(run);
     for (const int pieces : {2, 4}) {
-      run.context_pieces = pieces;
+      run.recipe.set_context_pieces(pieces);
       for (const char* recompute : {"", "full", "none,gather"}) {
         INFO(mesh << ", " << pieces << " pieces, recompute " << recompute);
-        run.recompute = recompute;
-        run.overlap = pieces == 4;
+        run.Set("recompute", recompute);
+        run.recipe.set_overlap(pieces == 4);
         const proto::Plan plan = CompileSmall(run);
         CHECK(CountKernels(plan, "join_parts") > 0);
         CHECK(Train(run, plan) == together);
@@ -179,7 +181,7 @@ TEST_CASE("every program of a plan that splits positions runs") {
   SmallRun run = MakeRun("context=2");
   run.steps = 2;
   CHECK_NOTHROW(RunEveryProgram(run));
-  run.generate = true;
+  run.Set("--purpose=generation");
   CHECK_NOTHROW(RunEveryProgram(run));
 }
 
@@ -189,13 +191,9 @@ int64_t ArenaBytes(const std::string& mesh, const char* recompute, int layers, i
   config.set_layers(layers), config.set_hidden(256), config.set_inner(512), config.set_heads(8);
   config.set_groups(2), config.set_head_dim(32), config.set_vocab(64),
       config.set_sequence(positions);
-  CompileOptions options;
-  options.mesh = ParseMesh(mesh).value();
-  options.train.set_batch(1);
-  options.train.set_micro_batches(1);
-  options.train.set_recompute(recompute);
-  options.cluster.mutable_device()->set_kernel_threads(1);
-  const auto plan = Compile(BuildModel(config), "long", options).value();
+  PlanRequest request{.recipe = RecipeOf("--mesh=" + mesh + " --batch=1 --recompute=" + recompute)};
+  request.cluster.mutable_device()->set_kernel_threads(1);
+  const auto plan = Compile(BuildModel(config), "long", request).value();
   return plan.memory(0).arena_bytes();
 }
 

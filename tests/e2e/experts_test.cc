@@ -58,8 +58,8 @@ SmallRun MakeRun(const std::string& mesh, const Mixture& mixture = {}) {
   const proto::Model config = Config(mixture);
   run.model.set_vocab(config.vocab()), run.model.set_sequence(config.sequence());
   run.edit = [mixture](proto::Graph* graph) { Edit(mixture, graph); };
-  run.mesh = mesh;
-  run.batch = 16, run.micro_batches = 2;
+  run.Set("mesh", mesh);
+  run.Set("--batch=16 --micro_batches=2");
   return run;
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("experts may lie on a factor of data") {
   const SmallResult one = Train(MakeRun(""));
   for (const std::string mesh : {"data=2x2", "pipe=2,data=1x2", "data=2x2,tensor=2"}) {
     SmallRun run = MakeRun(mesh);
-    run.experts = "data.1";
+    run.Set("--experts=data.1");
     CheckNear(Train(run), one, 1e-5);
   }
 }
@@ -136,22 +136,24 @@ TEST_CASE("schedule, stages, threads, recomputation and split states change no b
       other.threads = 2;
       CHECK(Train(other) == one);
       other = run;
-      other.recompute = "full";
+      other.Set("--recompute=full");
       CHECK(Train(other) == one);
       other = run;
-      other.mesh = rest.empty() ? "pipe=2" : "pipe=2," + rest;
+      other.Set("mesh", rest.empty() ? "pipe=2" : "pipe=2," + rest);
       for (const char* schedule : {"1f1b", "gpipe", "zero_bubble"}) {
-        other.schedule = schedule;
+        other.recipe.set_schedule(schedule);
         CHECK(Train(other) == one);
       }
-      other.schedule = "interleaved", other.mesh.replace(0, 6, "pipe=1"), other.chunks = 2;
+      other.Set("mesh", rest.empty() ? "pipe=1" : "pipe=1," + rest);
+      other.Set("--schedule=interleaved --chunks=2");
       CHECK(Train(other) == one);
       other = run;
-      other.overlap = true;
-      for (const Sharding& shard : {ShardStates(), ShardWeights()}) {
-        other.shard = shard;
+      other.Set("--overlap");
+      for (const auto& [shard, reduce] :
+           {std::pair("states", "once"), std::pair("weights", "each_micro_batch")}) {
+        other.Set("shard", shard);
         SmallRun reference = run;
-        reference.shard.reduced = shard.gradients;
+        reference.Set("reduce", reduce);
         CHECK(Train(other) == Train(reference));
       }
     }
@@ -205,7 +207,7 @@ TEST_CASE("a rule evens out experts by their biases, which are the same on any m
   for (const std::string mesh : {"data=2", "tensor=2", "pipe=2", "expert=2", "data=2,expert=2",
                                  "tensor=2,expert=2", "pipe=2,expert=4"}) {
     INFO(mesh);
-    run.mesh = mesh;
+    run.Set("mesh", mesh);
     const Trained other = TrainAndSave(run);
     CheckNear(other.result, one.result, 1e-5);
     CHECK(other.result.choices == one.result.choices);
@@ -218,14 +220,15 @@ TEST_CASE("schedule, recomputation and split states change no bit of what a rule
   run.steps = 3;
   const Trained one = TrainAndSave(run);
   SmallRun other = run;
-  other.mesh = "pipe=2,expert=2", other.schedule = "zero_bubble", other.recompute = "full";
+  other.Set("--mesh=pipe=2,expert=2 --schedule=zero_bubble --recompute=full");
   CHECK(TrainAndSave(other) == one);
   other = run;
-  other.overlap = true;
-  for (const Sharding& shard : {ShardStates(), ShardWeights()}) {
-    other.shard = shard;
+  other.Set("--overlap");
+  for (const auto& [shard, reduce] :
+       {std::pair("states", "once"), std::pair("weights", "each_micro_batch")}) {
+    other.Set("shard", shard);
     SmallRun reference = run;
-    reference.shard.reduced = shard.gradients;
+    reference.Set("reduce", reduce);
     CHECK(TrainAndSave(other) == TrainAndSave(reference));
   }
 }
@@ -233,7 +236,7 @@ TEST_CASE("schedule, recomputation and split states change no bit of what a rule
 // Updates that lag behind make the next version of a bias, from the choices of their own step.
 TEST_CASE("biases have versions where weights have some") {
   SmallRun run = MakeRun("pipe=2", {.bias_rate = 0.02});
-  run.schedule = "2bw", run.global_norm = false;
+  run.Set("--schedule=2bw --global_norm=false");
   const SmallResult lagging = Train(run);
   CHECK(Hottest(lagging.choices.front()) > 0.45);
   CHECK(Hottest(lagging.choices.back()) < 0.35);

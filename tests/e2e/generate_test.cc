@@ -9,6 +9,7 @@
 
 #include "actor_runtime/exec/runtime.h"
 #include "compiler/compile.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "tests/e2e/small_run.h"
 #include "tools/oneflow/model/language_model.h"
@@ -34,13 +35,9 @@ std::unique_ptr<Runtime> Start(const proto::Plan& plan, int threads = 2) {
 }
 
 proto::Plan PlanToGenerate(const proto::Model& model, const std::string& mesh) {
-  CompileOptions options;
-  options.generate = true;
-  options.mesh = *ParseMesh(mesh);
-  options.train.set_batch(options.mesh.devices());
-  options.train.set_micro_batches(1);
-  options.train.set_schedule("gpipe");
-  return Compile(BuildModel(model), "small", options).value();
+  PlanRequest request{.recipe = RecipeOf("--purpose=generation --schedule=gpipe --mesh=" + mesh)};
+  request.recipe.set_batch(ParseMesh(mesh)->devices());
+  return Compile(BuildModel(model), "small", request).value();
 }
 
 // Logits of the last token of the window, from `generate`, which knows nothing of caches.
@@ -67,7 +64,7 @@ std::vector<float> LogitsWithoutCache(Runtime& runtime, const proto::Model& mode
 
 SmallRun SmallModel(int64_t sequence) {
   SmallRun run;
-  run.mesh = "";
+  run.Set("mesh", "");
   run.model.set_sequence(sequence);
   return run;
 }

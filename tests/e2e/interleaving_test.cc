@@ -15,10 +15,9 @@ struct Case {
   const char* schedule;
   proto::DataType precision = proto::F32;
   bool overlap = false;
-  Sharding shard = {};
+  const char* shard = "none";
   int64_t batch = 8;
 };
-const Sharding kStates = ShardStates(), kWeights = ShardWeights();
 const Case kCases[] = {{"", "1f1b"},
                        {"data=2,tensor=2", "1f1b"},
                        {"pipe=4", "1f1b"},
@@ -27,25 +26,25 @@ const Case kCases[] = {{"", "1f1b"},
                        {"pipe=2,data=2", "interleaved"},
                        {"pipe=4", "zero_bubble"},
                        {"pipe=2,data=2", "1f1b", proto::BF16},
-                       {"data=2,tensor=2", "1f1b", proto::F32, true, kStates},
-                       {"pipe=2,data=3", "interleaved", proto::BF16, true, kStates, 12},
-                       {"pipe=2,data=2", "zero_bubble", proto::F32, true, kWeights}};
+                       {"data=2,tensor=2", "1f1b", proto::F32, true, "states"},
+                       {"pipe=2,data=3", "interleaved", proto::BF16, true, "states", 12},
+                       {"pipe=2,data=2", "zero_bubble", proto::F32, true, "weights"}};
 
 uint64_t Seeds() { return std::getenv("ONEFLOW_TEST_FULL") != nullptr ? 200 : 8; }
 
 std::string CaseName(const Case& c) {
   return std::string(c.mesh) + " " + c.schedule + (c.overlap ? " overlap" : "") + " shard " +
-         ToString(c.shard);
+         c.shard;
 }
 
 SmallRun MakeRun(const Case& c) {
   SmallRun run;
-  run.mesh = c.mesh;
-  run.schedule = c.schedule;
-  run.precision = c.precision;
-  run.overlap = c.overlap;
-  run.shard = c.shard;
-  run.batch = c.batch;
+  run.Set("mesh", c.mesh);
+  run.recipe.set_schedule(c.schedule);
+  run.recipe.set_precision(c.precision);
+  run.recipe.set_overlap(c.overlap);
+  run.Set("shard", c.shard);
+  run.recipe.set_batch(c.batch);
   return run;
 }
 

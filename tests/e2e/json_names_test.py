@@ -1,7 +1,7 @@
 """The names and the types of what each verb prints with --format=json, in their order: json_names.txt has them all.
 
 A change of a name or of a type breaks programs that read it. Where one is meant, the test says what to write there.
-calibrate prints a proto, whose names are those of proto/cluster.proto.
+calibrate and recipe print protos, whose names are those of proto/cluster.proto and proto/recipe.proto.
 """
 import json
 import pathlib

@@ -25,11 +25,11 @@ SmallRun PaperRun(const std::string& mesh = "", const std::string& recompute = "
   run.model = MakeModel(absl::StrCat(
       "family: 'gpt' layers: ", kLayers, " heads: ", a, " hidden: ", h, " sequence: ", s,
       " vocab: 128 dropout: 0.1 attention: 'unfused' masks: 'stored'"));
-  run.mesh = mesh;
-  run.recompute = recompute;
-  run.precision = run.residual = proto::BF16;
-  run.batch = 8 * b;
-  run.micro_batches = 8;
+  run.Set("mesh", mesh);
+  run.Set("recompute", recompute);
+  run.Set("--precision=bf16 --residual=bf16");
+  run.recipe.set_batch(8 * b);
+  run.Set("--micro_batches=8");
   return run;
 }
 
@@ -38,7 +38,7 @@ ModelMemory CompiledMemory(const SmallRun& run, int stage = 0) {
 }
 
 SmallRun Split(SmallRun run) {
-  run.split_positions = true;
+  run.Set("--sequence_parallel");
   return run;
 }
 
@@ -159,8 +159,8 @@ TEST_CASE("interleaved: times 1 + (p - 1) / (p v)") {
   for (const auto& [p, v] : {std::pair(2, 2), std::pair(2, 4), std::pair(4, 2)}) {
     INFO("p " << p << " v " << v);
     SmallRun run = PaperRun("pipe=" + std::to_string(p));
-    run.schedule = "interleaved";
-    run.chunks = v;
+    run.Set("--schedule=interleaved");
+    run.recipe.set_chunks(v);
     CHECK(CompiledMemory(run).kept_in_blocks == kLayers * layer * (p * v + p - 1) / (p * v));
   }
 }
@@ -190,12 +190,16 @@ TEST_CASE("the published bytes of 22B and 175B come out exactly") {
     run.model.set_layers(row.layers), run.model.set_heads(row.heads),
         run.model.set_hidden(row.hidden);
     run.model.set_sequence(2048), run.model.set_vocab(51200);
-    run.batch = row.batch, run.micro_batches = row.micro_batches;
-    if (row.chunks > 1) run.schedule = "interleaved", run.chunks = row.chunks;
+    run.recipe.set_batch(row.batch);
+    run.recipe.set_micro_batches(row.micro_batches);
+    if (row.chunks > 1) {
+      run.Set("--schedule=interleaved");
+      run.recipe.set_chunks(row.chunks);
+    }
     const ModelMemory memory = CompiledMemory(run);
     CHECK(static_cast<double>(memory.matrices_of_blocks) == row.states * kGiB);
     CHECK(static_cast<double>(memory.kept_in_blocks) == row.tensor_parallel * kGiB);
-    run.recompute = "attention,gather";
+    run.Set("--recompute=attention,gather");
     CHECK(static_cast<double>(CompiledMemory(Split(run)).kept_in_blocks) == row.selective * kGiB);
   }
 }
@@ -215,7 +219,7 @@ TEST_CASE("a plan that does not train, or has no such stage, is refused") {
   CHECK(MemoryOfStage(plan, 1).status().message() == "stage 1: is not of the plan; it has 1");
   plan.clear_program();
   CHECK(MemoryOfStage(plan, 0).status().message() ==
-        "plan of paper: has no program \"train\"; compile a graph that has a loss");
+        "plan of gpt: has no program \"train\"; compile a graph that has a loss");
 }
 
 }  // namespace

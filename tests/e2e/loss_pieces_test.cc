@@ -18,8 +18,10 @@ namespace {
 SmallRun MakeRun(const std::string& mesh, int64_t pieces) {
   SmallRun run;
   run.model.set_layers(2), run.model.set_sequence(48);
-  run.batch = 8, run.micro_batches = 2, run.steps = 5;
-  run.mesh = mesh, run.loss_pieces = pieces;
+  run.Set("--batch=8 --micro_batches=2");
+  run.steps = 5;
+  run.Set("mesh", mesh);
+  run.recipe.set_loss_pieces(pieces);
   return run;
 }
 
@@ -55,8 +57,7 @@ TEST_CASE("logits in pieces give the losses of whole ones, of a tied head and of
 TEST_CASE("so do bf16, split weights, and losses that count their labels") {
   for (const std::string mesh : {"data=2", "pipe=2,data=2"}) {
     SmallRun run = MakeRun(mesh, 0);
-    run.precision = run.residual = proto::BF16;
-    run.shard = ShardWeights();
+    run.Set("--precision=bf16 --residual=bf16 --shard=weights");
     run.edit = [](proto::Graph* graph) {
       for (proto::Op& op : *graph->mutable_op()) {
         if (op.kind() == "softmax_cross_entropy") {
@@ -65,7 +66,7 @@ TEST_CASE("so do bf16, split weights, and losses that count their labels") {
       }
     };
     const SmallResult full = Train(run);
-    run.loss_pieces = 3;
+    run.Set("--loss_pieces=3");
     CHECK(LargestDifference(Train(run), full) < 1e-5);
   }
 }
@@ -74,11 +75,11 @@ TEST_CASE("stages, schedule, threads and recomputation change no bit of pieces")
   const SmallResult one = Train(MakeRun("", 3));
   for (const std::string schedule : {"1f1b", "gpipe", "zero_bubble"}) {
     SmallRun run = MakeRun("pipe=2", 3);
-    run.schedule = schedule;
+    run.recipe.set_schedule(schedule);
     CHECK(Train(run) == one);
   }
   SmallRun run = MakeRun("", 3);
-  run.recompute = "full";
+  run.Set("--recompute=full");
   CHECK(Train(run) == one);
   run.threads = 2;
   CHECK(Train(run) == one);
@@ -90,7 +91,8 @@ constexpr int64_t kLogitBytes = 2048 * 4096 * 4;
 proto::Plan CompileWide(int64_t pieces) {
   SmallRun run;
   run.model.set_layers(1), run.model.set_sequence(256), run.model.set_vocab(4096);
-  run.micro_batches = 1, run.loss_pieces = pieces;
+  run.Set("--micro_batches=1");
+  run.recipe.set_loss_pieces(pieces);
   return CompileSmall(run);
 }
 

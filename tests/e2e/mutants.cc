@@ -68,10 +68,9 @@ Base MakeBase(const SmallRun& run) {
 SmallRun MakeRun(int layers, const std::string& mesh, const std::string& schedule) {
   SmallRun run;
   run.model.set_layers(layers);
-  run.mesh = mesh;
-  run.schedule = schedule;
-  run.batch = 12;
-  run.micro_batches = 3;
+  run.Set("mesh", mesh);
+  run.recipe.set_schedule(schedule);
+  run.Set("--batch=12 --micro_batches=3");
   return run;
 }
 
@@ -81,7 +80,7 @@ std::vector<Base> Bases(proto::DeviceKind device) {
   std::vector<Base> bases;
   const auto add = [&](int layers, const std::string& mesh, const std::string& schedule) {
     SmallRun run = MakeRun(layers, mesh, schedule);
-    run.device = device;
+    run.recipe.set_device(device);
     bases.push_back(MakeBase(run));
   };
   add(1, "", "1f1b");
@@ -98,11 +97,10 @@ std::vector<Base> BasesWithGathersAhead(proto::DeviceKind device) {
   const auto add = [&](int layers, const std::string& mesh, const std::string& schedule, int ahead,
                        proto::DataType precision = proto::F32) {
     SmallRun run = MakeRun(layers, mesh, schedule);
-    run.precision = precision;
-    run.device = device;
-    run.overlap = true;
-    run.shard = ShardWeights();
-    run.prefetch = ahead;
+    run.recipe.set_precision(precision);
+    run.recipe.set_device(device);
+    run.Set("--overlap --shard=weights");
+    run.recipe.set_prefetch(ahead);
     bases.push_back(MakeBase(run));
   };
   add(5, "data=2", "1f1b", 1);
@@ -117,11 +115,10 @@ std::vector<Base> BasesWithOffload(proto::DeviceKind device) {
   const auto add = [&](int layers, const std::string& mesh, const char* offload,
                        bool update_on_host) {
     SmallRun run = MakeRun(layers, mesh, "1f1b");
-    run.device = device;
-    run.overlap = true;
-    run.prefetch = 1;
-    run.offload = *ParseOffload("--offload=", offload);
-    run.offload.update_on_host = update_on_host;
+    run.recipe.set_device(device);
+    run.Set("--overlap --prefetch=1");
+    run.Set("offload", offload);
+    run.recipe.set_update_on(update_on_host ? proto::UPDATE_ON_HOST : proto::UPDATE_ON_DEVICE);
     bases.push_back(MakeBase(run));
   };
   add(6, "pipe=2", "activations:all,states", false);

@@ -272,9 +272,9 @@ size_t Shown(const proto::Plan& plan, const proto::Plan& other, bool well_formed
 
 SmallRun MakeRun(const Kind& kind) {
   SmallRun run;
-  run.mesh = kind.mesh;
-  run.offload = *ParseOffload("--offload=", kind.offload);
-  run.offload.update_on_host = kind.update_on_host;
+  run.Set("mesh", kind.mesh);
+  run.Set("offload", kind.offload);
+  run.recipe.set_update_on(kind.update_on_host ? proto::UPDATE_ON_HOST : proto::UPDATE_ON_DEVICE);
   return run;
 }
 
@@ -382,10 +382,7 @@ TEST_CASE("A kind in the place of another does not do its work, or computes the 
       "add_n for sum_uses", "sum_uses for add_n", "all_to_all for all_gather"};
   SmallRun run;
   run.model.set_layers(1);
-  run.mesh = "data=2";
-  run.shard = ShardStates();
-  run.documents = true;
-  run.micro_batches = 2;
+  run.Set("--mesh=data=2 --shard=states --documents --micro_batches=2");
   for (const bool mixture : {false, true}) {
     if (mixture) {
       run.edit = [](proto::Graph* graph) {

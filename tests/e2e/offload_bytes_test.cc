@@ -8,8 +8,8 @@
 
 #include "compiler/compile.h"
 #include "oneflow_core/model/model.h"
-#include "oneflow_core/model/offload.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/recipe/field_text.h"
 
 namespace oneflow {
 namespace {
@@ -22,14 +22,12 @@ proto::Model LargeGpt() {
       "false");
 }
 
-proto::Plan CompileOffloaded(const std::string& what, bool on_host, bool narrow) {
-  CompileOptions options;
-  options.train.set_batch(8);
-  options.train.set_micro_batches(kMicroBatches);
-  options.train.set_precision(narrow ? proto::BF16 : proto::F32);
-  options.offload = *ParseOffload("--offload=", what);
-  options.offload.update_on_host = on_host;
-  return Compile(BuildModel(LargeGpt()), "offload", options).value();
+proto::Plan CompileOffloaded(const std::string& what, const char* update_on, bool narrow) {
+  PlanRequest request{.recipe =
+                          RecipeOf("--batch=8 --offload=" + what + " --update_on=" + update_on)};
+  request.recipe.set_micro_batches(kMicroBatches);
+  request.recipe.set_precision(narrow ? proto::BF16 : proto::F32);
+  return Compile(BuildModel(LargeGpt()), "offload", request).value();
 }
 
 struct Bytes {
@@ -104,7 +102,7 @@ Bytes CountBytes(const proto::Plan& plan) {
 }
 
 // By the formulas of docs/memory_techniques.md.
-Bytes Predict(const Offload& offload, bool narrow) {
+Bytes Predict(const proto::Recipe& recipe, bool narrow) {
   const double t =
       static_cast<double>((LargeGpt().vocab() + LargeGpt().sequence()) * LargeGpt().hidden());
   const double p = static_cast<double>(CountParameters(BuildModel(LargeGpt()))) - t,
@@ -113,21 +111,22 @@ Bytes Predict(const Offload& offload, bool narrow) {
   const double weights = (narrow ? 2 : 4) * p + 4 * t;  // as they are read
   const double states = narrow ? 12 * p + 8 * t : 8 * (p + t);
   Bytes bytes{.device = 4 * (p + t)};
-  if (offload.update_on_host) {
+  const proto::Offload& offload = recipe.offload();
+  if (recipe.update_on() == proto::UPDATE_ON_HOST) {
     bytes.host = 16 * (p + t) + (narrow ? 2 * p : 0);
     bytes.out = 4 * (p + t);
-    bytes.in = offload.weights ? each_use : weights;
-    bytes.device += offload.weights ? 0 : weights;
+    bytes.in = offload.weights() ? each_use : weights;
+    bytes.device += offload.weights() ? 0 : weights;
     return bytes;
   }
-  if (offload.states) {
+  if (offload.states()) {
     bytes.host += states;
     bytes.out += states;
     bytes.in += states + (narrow ? 4 * p : 0);
   } else {
     bytes.device += states;
   }
-  if (offload.weights) {
+  if (offload.weights()) {
     bytes.host += weights;
     bytes.out += weights;
     bytes.in += each_use + (narrow ? 4 * t : 4 * (p + t));
@@ -142,10 +141,9 @@ TEST_CASE("what rests in the host's memory takes, and copies, the bytes of the t
     for (const bool on_host : {false, true}) {
       for (const char* what : {"none", "states", "weights", "states,weights"}) {
         INFO(what << (on_host ? ", updated on the host" : "") << (narrow ? ", bf16" : ", f32"));
-        Offload offload = *ParseOffload("--offload=", what);
-        offload.update_on_host = on_host;
-        const Bytes found = CountBytes(CompileOffloaded(what, on_host, narrow));
-        const Bytes predicted = Predict(offload, narrow);
+        const proto::Plan plan = CompileOffloaded(what, on_host ? "host" : "device", narrow);
+        const Bytes found = CountBytes(plan);
+        const Bytes predicted = Predict(plan.recipe(), narrow);
         CHECK(found.device == Approx(predicted.device).epsilon(0.02));
         CHECK(found.host == Approx(predicted.host).epsilon(0.02).margin(1));
         CHECK(found.out == Approx(predicted.out).epsilon(0.02).margin(1));
@@ -158,8 +156,8 @@ TEST_CASE("what rests in the host's memory takes, and copies, the bytes of the t
 TEST_CASE("what is kept for the backward goes out and comes back once a micro-batch") {
   for (const bool narrow : {false, true}) {
     INFO((narrow ? "bf16" : "f32"));
-    const double kept = CountKept(CompileOffloaded("none", false, narrow));
-    const Bytes found = CountBytes(CompileOffloaded("activations:all", false, narrow));
+    const double kept = CountKept(CompileOffloaded("none", "device", narrow));
+    const Bytes found = CountBytes(CompileOffloaded("activations:all", "device", narrow));
     CHECK(found.host == Approx(kept).epsilon(0.02));
     CHECK(found.out == Approx(kMicroBatches * kept).epsilon(0.02));
     CHECK(found.in == Approx(kMicroBatches * kept).epsilon(0.02));

@@ -11,7 +11,7 @@ namespace oneflow {
 namespace {
 
 SmallRun On(const std::string& mesh, SmallRun run = {}) {
-  run.mesh = mesh;
+  run.Set("mesh", mesh);
   return run;
 }
 
@@ -21,7 +21,7 @@ SmallResult TrainOn(const std::string& mesh, const SmallRun& run = {}) {
 
 SmallRun Narrow() {
   SmallRun run;
-  run.precision = proto::BF16;
+  run.Set("--precision=bf16");
   return run;
 }
 
@@ -33,7 +33,7 @@ SmallRun Dropout() {
 
 SmallRun NoNorm() {
   SmallRun run;
-  run.global_norm = false;
+  run.Set("--global_norm=false");
   return run;
 }
 
@@ -52,18 +52,18 @@ std::vector<SmallRun> OnPipes(const SmallRun& run, const std::string& rest) {
   std::vector<SmallRun> runs;
   const auto add = [&](const char* pipe, const char* schedule, int chunks, int64_t extra) {
     SmallRun& other = runs.emplace_back(On(pipe + (rest.empty() ? "" : "," + rest), run));
-    other.schedule = schedule;
-    other.chunks = chunks;
-    other.extra_in_flight = extra;
+    other.recipe.set_schedule(schedule);
+    other.recipe.set_chunks(chunks);
+    other.recipe.set_extra_in_flight(extra);
   };
   for (const char* pipe : {"pipe=2", "pipe=4"}) {
-    for (const char* schedule : {"1f1b", "gpipe"}) add(pipe, schedule, 0, 0);
+    for (const char* schedule : {"1f1b", "gpipe"}) add(pipe, schedule, 1, 0);
   }
   add("pipe=2", "interleaved", 2, 0);
   add("pipe=1", "interleaved", 4, 0);
-  add("pipe=2", "1f1b", 0, 1);
-  add("pipe=2", "zero_bubble", 0, 0);
-  add("pipe=4", "zero_bubble", 0, 3);
+  add("pipe=2", "1f1b", 1, 1);
+  add("pipe=2", "zero_bubble", 1, 0);
+  add("pipe=4", "zero_bubble", 1, 3);
   return runs;
 }
 
@@ -75,9 +75,10 @@ TEST_CASE("Pipe degree, schedule, chunks, threads and repetition do not change a
       others.push_back(On(rest, run));
       others.push_back(On(rest, run)), others.back().threads = 3;
       for (const SmallRun& other : others) {
-        INFO(other.mesh << " " << other.schedule << " " << other.chunks << " of "
-                        << other.extra_in_flight << ", precision " << other.precision
-                        << ", dropout " << other.model.dropout() << ", norm " << other.global_norm);
+        INFO(other.Get("mesh") << " " << other.recipe.schedule() << " " << other.recipe.chunks()
+                               << " of " << other.recipe.extra_in_flight() << ", precision "
+                               << other.recipe.precision() << ", dropout " << other.model.dropout()
+                               << ", norm " << other.recipe.global_norm());
         CHECK(Train(other) == one);
       }
     }
@@ -100,18 +101,14 @@ TEST_CASE("An order fitted to a cluster gives the bits of any other that is comp
     run.cluster.mutable_device()->set_peak_flops(1e9);
     run.cluster.mutable_device()->set_memory_bandwidth(1e12);
     run.model.set_sequence(64);
-    run.mesh = rest;
-    run.global_norm = false;
+    run.Set("mesh", rest);
+    run.Set("--global_norm=false");
     run.steps = 5;
-    run.batch = 32, run.micro_batches = 16;
+    run.Set("--batch=32 --micro_batches=16");
     const SmallResult one = Train(run);
-    run.mesh = rest.empty() ? "pipe=4" : "pipe=4," + rest;
-    run.schedule = "zero_bubble";
-    run.extra_in_flight = 12;
-    const proto::Plan plan = CompileSmall(run);
-    CHECK(std::any_of(
-        plan.facts().note().begin(), plan.facts().note().end(),
-        [](const std::string& note) { return note.find("schedule zero_bubble: fitted") == 0; }));
+    run.Set("mesh", rest.empty() ? "pipe=4" : "pipe=4," + rest);
+    run.Set("--schedule=zero_bubble --extra_in_flight=12");
+    CHECK(CompileSmall(run).recipe().has_warm_ups());
     CHECK(Train(run) == one);
   }
 }
@@ -123,16 +120,16 @@ TEST_CASE("Recompute, of blocks, of single ops or of both, changes no bit") {
       for (const proto::DataType precision : {proto::F32, proto::BF16}) {
         SmallRun& run = runs.emplace_back();
         run.model.set_dropout(0.1);
-        run.mesh = mesh;
-        run.precision = precision;
-        run.recompute = recompute;
+        run.Set("mesh", mesh);
+        run.recipe.set_precision(precision);
+        run.Set("recompute", recompute);
         run.steps = 8;
       }
     }
     for (const char* schedule : {"interleaved", "zero_bubble"}) {
       SmallRun& run = runs.emplace_back(On("pipe=2"));
-      run.schedule = schedule;
-      run.recompute = recompute;
+      run.recipe.set_schedule(schedule);
+      run.Set("recompute", recompute);
     }
     return runs;
   };
@@ -140,7 +137,7 @@ TEST_CASE("Recompute, of blocks, of single ops or of both, changes no bit") {
   for (const std::string policy : {"selective", "full", "none:1,full:1,selective"}) {
     const std::vector<SmallRun> again = runs(policy);
     for (size_t i = 0; i < kept.size(); ++i) {
-      INFO(policy << " " << kept[i].mesh << " " << kept[i].schedule << " " << kept[i].precision);
+      INFO(policy << " " << FlagsText(RecipeRows(), kept[i].recipe));
       CHECK(Train(again[i]) == Train(kept[i]));
     }
   }
@@ -156,11 +153,11 @@ TEST_CASE("Kernels that are fused change no bit") {
   for (const char* mesh : {"", "tensor=2", "pipe=2"}) {
     for (const proto::DataType precision : {proto::F32, proto::BF16}) {
       SmallRun run;
-      run.mesh = mesh;
-      run.precision = precision;
+      run.Set("mesh", mesh);
+      run.recipe.set_precision(precision);
       run.steps = 8;
       SmallRun apart = run;
-      apart.fuse = false;
+      apart.Set("--fuse=false");
       INFO(mesh << " " << precision);
       CHECK(actors(apart) > actors(run));
       CHECK(Train(apart) == Train(run));
@@ -170,11 +167,9 @@ TEST_CASE("Kernels that are fused change no bit") {
 
 TEST_CASE("A step whose micro-batches are no multiple of the stages interleaves, too") {
   SmallRun run;
-  run.batch = 10;
-  run.micro_batches = 5;
+  run.Set("--batch=10 --micro_batches=5");
   const SmallResult one = Train(run);
-  run.mesh = "pipe=2";
-  run.schedule = "interleaved";
+  run.Set("--mesh=pipe=2 --schedule=interleaved");
   CHECK(Train(run) == one);
 }
 
@@ -192,8 +187,8 @@ TEST_CASE("Kernels that share their work over threads do not change a bit") {
   for (const auto& [mesh, precision] :
        {std::pair("", proto::F32), std::pair("data=2", proto::F32), std::pair("", proto::BF16)}) {
     SmallRun run;
-    run.mesh = mesh;
-    run.precision = precision;
+    run.Set("mesh", mesh);
+    run.recipe.set_precision(precision);
     run.steps = 3;
     run.model.set_hidden(128);  // large enough that products, rows and columns are shared out
     run.model.set_sequence(48);
@@ -211,13 +206,13 @@ TEST_CASE(
     "Positions split between blocks: the losses of one device, the same bits at any pipe degree") {
   const SmallResult serial = TrainOn("");
   SmallRun run;
-  run.split_positions = true;
+  run.Set("--sequence_parallel");
   for (const std::string rest : {"tensor=2", "data=2,tensor=2"}) {
     INFO(rest);
-    run.mesh = rest;
+    run.Set("mesh", rest);
     const SmallResult one = Train(run);
     CHECK(LargestDifference(one, serial) < 1e-5);
-    run.mesh = "pipe=2," + rest;
+    run.Set("mesh", "pipe=2," + rest);
     CHECK(Train(run) == one);
   }
 }
@@ -231,7 +226,7 @@ TEST_CASE("Dropout is the same on any mesh and in any micro-batches") {
   for (const int64_t micro_batches : {1, 2, 8}) {
     INFO("micro-batches " << micro_batches);
     SmallRun run = Dropout();
-    run.micro_batches = micro_batches;
+    run.recipe.set_micro_batches(micro_batches);
     CHECK(LargestDifference(Train(run), serial) < 1e-5);
   }
 }

@@ -111,16 +111,17 @@ void CheckBlocks(const proto::Plan& plan, const SimulatedRun& skipped, const Sim
 SmallRun Small(const std::string& schedule, int stages, int64_t micro_batches) {
   SmallRun small;
   small.model.set_layers(stages);
-  small.mesh = "pipe=" + std::to_string(stages);
-  small.schedule = schedule;
-  small.batch = small.micro_batches = micro_batches;
+  small.Set("mesh", "pipe=" + std::to_string(stages));
+  small.recipe.set_schedule(schedule);
+  small.recipe.set_batch(micro_batches);
+  small.recipe.set_micro_batches(micro_batches);
   if (schedule == "interleaved") {
-    small.chunks = 2;
+    small.Set("--chunks=2");
     small.model.set_layers(2 * stages);
   }
   if (schedule == "2bw") {
     small.model.set_tied(false);
-    small.global_norm = false;
+    small.Set("--global_norm=false");
   }
   return small;
 }

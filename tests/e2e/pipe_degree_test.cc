@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -20,11 +19,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "catch2/catch.hpp"
-#include "compiler/compile.h"
 #include "google/protobuf/text_format.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/plan/arenas.h"
-#include "oneflow_core/tensor/mesh.h"
+#include "oneflow_core/recipe/field_text.h"
+#include "planning/recipe/make_plan.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
@@ -55,7 +54,7 @@ struct Problem {
   int64_t batch = 0, micro_batches = 1;
   bool split_positions = false;
   proto::DataType precision = proto::F32;
-  Sharding shard = {};
+  std::string shard = "none";
 };
 
 // What they do not depend on.
@@ -63,11 +62,11 @@ struct Manner {
   int stages = 1;
   Axes written;  // the axes, the stages' among them, as --mesh has them
   std::string schedule = "1f1b";
-  int chunks = 0;
+  int chunks = 1;
   int64_t extra_in_flight = 0;
-  std::optional<bool> overlap;
-  int64_t bucket_bytes = kBucketBytes;
-  std::string recompute;
+  std::string overlap = "auto";
+  int64_t bucket_bytes = 25'000'000;
+  std::string recompute = "none";
   double memory = 0;  // of what the plan of one stage takes; 0: no limit
 };
 
@@ -87,14 +86,13 @@ std::string Text(const Problem& p) {
                       " hidden ", p.model.hidden(), " sequence ", p.model.sequence(), " vocab ",
                       p.model.vocab(), p.model.tied() ? " tied" : "", " experts ", p.experts,
                       p.documents ? " documents" : "", p.split_positions ? " positions split" : "",
-                      p.precision == proto::BF16 ? " bf16" : "", " shard ", ToString(p.shard));
+                      p.precision == proto::BF16 ? " bf16" : "", " shard ", p.shard);
 }
 
 std::string Text(const Manner& m) {
   return absl::StrCat(absl::StrJoin(m.written, ","), " ", m.schedule, " chunks ", m.chunks,
-                      " extra ", m.extra_in_flight, " overlap ", m.overlap ? *m.overlap : -1,
-                      " buckets ", m.bucket_bytes, " recompute ", m.recompute, " memory ",
-                      m.memory);
+                      " extra ", m.extra_in_flight, " overlap ", m.overlap, " buckets ",
+                      m.bucket_bytes, " recompute ", m.recompute, " memory ", m.memory);
 }
 
 class Draws {
@@ -150,7 +148,7 @@ class Draws {
     p.batch = p.micro_batches * One<int64_t>({4, 8, 9});
     p.split_positions = One<int>({0, 1}) == 1;
     p.precision = One<proto::DataType>({proto::F32, proto::BF16});
-    p.shard = One<Sharding>({Sharding(), ShardStates(), ShardGradients(), ShardWeights()});
+    p.shard = One<std::string>({"none", "states", "gradients", "weights"});
     p.experts = One<int64_t>({0, 0, 4, 6});
     p.documents = One<int>({0, 1}) == 1;
     return p;
@@ -167,10 +165,10 @@ class Draws {
     if (m.schedule == "interleaved" && !interleaves) m.schedule = "1f1b";
     if (m.schedule == "interleaved") m.chunks = 2;
     if (m.schedule == "zero_bubble") m.extra_in_flight = One<int64_t>({0, 2});
-    m.overlap = One<std::optional<bool>>({std::nullopt, true, false});
-    m.bucket_bytes = One<int64_t>({kBucketBytes, 0, 5000});
-    m.recompute =
-        One<std::string>({"", "full", "attention", "attention,gather", "full:1,none:1,selective"});
+    m.overlap = One<std::string>({"auto", "true", "false"});
+    m.bucket_bytes = One<int64_t>({25'000'000, 1, 5000});
+    m.recompute = One<std::string>(
+        {"none", "full", "attention", "attention,gather", "full:1,none:1,selective"});
     m.memory = One<double>({0, 0, 1, 0.5});
     return m;
   }
@@ -180,31 +178,27 @@ class Draws {
 };
 
 absl::StatusOr<proto::Plan> CompileAs(const Problem& p, const Manner& m, int64_t memory) {
-  CompileOptions options;
-  options.mesh = ParseMesh(absl::StrJoin(m.written, ",")).value();
-  options.train.set_batch(p.batch);
-  options.train.set_micro_batches(p.micro_batches);
-  options.train.set_schedule(m.schedule);
-  options.train.set_chunks(m.chunks);
-  options.train.set_extra_in_flight(m.extra_in_flight);
-  options.train.set_recompute(m.recompute);
-  options.train.set_precision(p.precision);
-  options.train.set_documents(p.documents);
-  proto::Optimizer& optimizer = *options.train.mutable_optimizer();
+  PlanRequest request{
+      .recipe = RecipeOf(absl::StrCat(
+          "--mesh=", absl::StrJoin(m.written, ","), " --batch=", p.batch,
+          " --micro_batches=", p.micro_batches, " --schedule=", m.schedule, " --chunks=", m.chunks,
+          " --extra_in_flight=", m.extra_in_flight, " --recompute=", m.recompute,
+          " --overlap=", m.overlap, " --bucket_bytes=", m.bucket_bytes, " --shard=", p.shard,
+          " --state_layouts=true")),
+      .cluster = p.cluster};
+  request.recipe.set_precision(p.precision);
+  request.recipe.set_documents(p.documents);
+  request.recipe.set_sequence_parallel(p.split_positions);
+  request.cluster.mutable_device()->set_memory_bytes(memory);
+  proto::Optimizer& optimizer = request.optimizer;
   optimizer.set_learning_rate(1e-2);
   optimizer.set_beta1(0.9);
   optimizer.set_beta2(0.95);
   optimizer.set_epsilon(1e-8);
   optimizer.set_weight_decay(0.1);
   optimizer.set_clip(1);
-  options.cluster = p.cluster;
-  options.cluster.mutable_device()->set_memory_bytes(memory);
-  options.split_positions = p.split_positions;
-  options.overlap = m.overlap;
-  options.bucket_bytes = m.bucket_bytes;
-  options.shard = p.shard;
-  options.state_layouts = true;
-  return Compile(BuildProblem(p), "drawn", options);
+  ASSIGN_OR_RETURN(Planned planned, MakePlan({BuildProblem(p), "drawn", {}}, request));
+  return std::move(planned.plan);
 }
 
 Manner Plain(const Problem& p) {
@@ -251,10 +245,10 @@ void CheckAlike(const proto::Plan& one, const proto::Plan& other) {
 Trained TrainWith(const Problem& p, const Manner& m, const proto::Plan& plan) {
   SmallRun run;
   run.model = p.model;
-  run.documents = p.documents;
-  run.mesh = absl::StrJoin(m.written, ",");
-  run.batch = p.batch;
-  run.micro_batches = p.micro_batches;
+  run.recipe.set_documents(p.documents);
+  run.Set("mesh", absl::StrJoin(m.written, ","));
+  run.recipe.set_batch(p.batch);
+  run.recipe.set_micro_batches(p.micro_batches);
   run.steps = 3;
   return TrainAndSave(run, plan);
 }
@@ -281,9 +275,9 @@ TEST_CASE("neither stages nor schedule nor anything of memory moves a layout, or
     REQUIRE(other.ok());
     ++compiled;
     CheckAlike(*one, *other);
-    if (problem.shard != Sharding()) {
+    if (problem.shard != "none") {
       Problem unsplit = problem;
-      unsplit.shard = Sharding();
+      unsplit.shard = "none";
       const proto::Plan plan = CompileAs(unsplit, plain, /*memory=*/0).value();
       CHECK(AxesOfStage(plan) == AxesOfStage(*other));
     }

@@ -11,11 +11,10 @@ namespace {
 
 SmallRun MakeRun(const std::string& mesh, int ahead) {
   SmallRun run;
-  run.mesh = mesh;
+  run.Set("mesh", mesh);
   run.steps = 4;
-  run.overlap = true;
-  run.shard = ShardWeights();
-  run.prefetch = ahead;
+  run.Set("--overlap --shard=weights");
+  run.recipe.set_prefetch(ahead);
   return run;
 }
 
@@ -35,14 +34,14 @@ int GathersAhead(const proto::Plan& plan) {
 }
 
 void CheckBits(SmallRun run) {
-  INFO(run.mesh << " " << run.schedule << " " << run.recompute);
-  run.prefetch = 0;
+  INFO(run.Get("mesh") << " " << run.recipe.schedule() << " " << run.Get("recompute"));
+  run.Set("--prefetch=0");
   proto::Plan plan = CompileSmall(run);
   CHECK(GathersAhead(plan) == 0);
   const SmallResult at_use = Train(run, plan);
   for (const int ahead : {1, 2}) {
     INFO(ahead << " ahead");
-    run.prefetch = ahead;
+    run.recipe.set_prefetch(ahead);
     plan = CompileSmall(run);
     CHECK(GathersAhead(plan) >= 8);  // four blocks, forward and backward
     CHECK(Train(run, plan) == at_use);
@@ -54,7 +53,7 @@ void CheckBits(SmallRun run) {
 TEST_CASE("gathers that run ahead change no bit, whatever the mesh") {
   for (const char* mesh : {"data=2", "data=4", "data=2,tensor=2"}) {
     SmallRun run = MakeRun(mesh, 0);
-    run.batch = 16;
+    run.Set("--batch=16");
     CheckBits(run);
   }
 }
@@ -62,8 +61,8 @@ TEST_CASE("gathers that run ahead change no bit, whatever the mesh") {
 TEST_CASE("nor whatever the schedule") {
   for (const char* schedule : {"1f1b", "gpipe", "interleaved", "zero_bubble", "2bw"}) {
     SmallRun run = MakeRun("pipe=2,data=2", 0);
-    run.schedule = schedule;
-    run.global_norm = run.schedule != "2bw";
+    run.recipe.set_schedule(schedule);
+    run.recipe.set_global_norm(run.recipe.schedule() != "2bw");
     CheckBits(run);
   }
 }
@@ -71,20 +70,19 @@ TEST_CASE("nor whatever the schedule") {
 TEST_CASE("nor with bf16, nor where the backward computes blocks again") {
   for (const char* recompute : {"full", "selective", "full,gather"}) {
     SmallRun run = MakeRun("pipe=2,data=2", 0);
-    run.recompute = recompute;
-    run.precision = proto::BF16;
+    run.Set("recompute", recompute);
+    run.Set("--precision=bf16");
     CheckBits(run);
     // What is gathered over data is sliced over tensor: a slice gives the credit.
-    run.mesh = "data=2,tensor=2";
-    run.split_positions = true;
+    run.Set("--mesh=data=2,tensor=2 --sequence_parallel");
     CheckBits(run);
   }
 }
 
 TEST_CASE("every program runs with gathers ahead") {
-  for (const bool generate : {false, true}) {
+  for (const char* purpose : {"training", "generation"}) {
     SmallRun run = MakeRun("data=2", 2);
-    run.generate = generate;
+    run.Set("purpose", purpose);
     CHECK_NOTHROW(RunEveryProgram(run));
   }
 }

@@ -31,8 +31,8 @@ TEST_CASE("what is said to cross is what networks count") {
                           Case{"pipe=2,data=2", 2}, Case{"pipe=2,tensor=2", 4, "gpipe"});
   INFO(c.mesh << " in " << c.processes);
   SmallRun small;
-  small.mesh = c.mesh;
-  small.schedule = c.schedule;
+  small.Set("mesh", c.mesh);
+  small.recipe.set_schedule(c.schedule);
   const proto::Plan plan = CompileSmall(small);
   const ProcessTraffic traffic = FindProcessTraffic(plan, "train", c.processes).value();
   SmallProcesses run(plan, {.processes = c.processes, .make_kernel = MakeNothing});
@@ -59,7 +59,7 @@ TEST_CASE("what is said to cross is what networks count") {
 
 TEST_CASE("nothing crosses in one process, and ranks divide evenly") {
   SmallRun small;
-  small.mesh = "data=2,tensor=2";
+  small.Set("--mesh=data=2,tensor=2");
   const proto::Plan plan = CompileSmall(small);
   CHECK(FindProcessTraffic(plan, "train", 1).value().all == Traffic());
   CHECK_THAT(std::string(FindProcessTraffic(plan, "train", 3).status().message()),
@@ -79,7 +79,7 @@ double StepOn(const proto::Plan& plan, int processes, double latency, double ban
 
 TEST_CASE("far exchanges take the time of their link, near ones that of memory") {
   SmallRun small;
-  small.mesh = "data=2";
+  small.Set("--mesh=data=2");
   const proto::Plan plan = CompileSmall(small);
   const double near = StepOn(plan, 1, 1, 1);
   const double free = StepOn(plan, 2, 0, 1e18);

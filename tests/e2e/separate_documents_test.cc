@@ -15,6 +15,7 @@
 #include "actor_runtime/random/random.h"
 #include "compiler/compile.h"
 #include "oneflow_core/model/model.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/train/learning_rate.h"
 
@@ -72,20 +73,18 @@ struct Case {
 };
 
 proto::Plan CompileCase(const Case& c) {
-  CompileOptions options;
-  options.mesh = ParseMesh(c.mesh).value();
-  options.train.set_batch(c.batch);
-  options.train.set_micro_batches(c.micro_batches);
-  options.train.set_recompute(c.recompute);
-  options.train.set_documents(c.documents);
-  options.train.set_schedule(c.schedule);
-  proto::Optimizer& optimizer = *options.train.mutable_optimizer();
+  PlanRequest request{
+      .recipe = RecipeOf(absl::StrCat("--mesh=", c.mesh, " --batch=", c.batch,
+                                      " --micro_batches=", c.micro_batches,
+                                      " --recompute=", c.recompute, " --schedule=", c.schedule))};
+  request.recipe.set_documents(c.documents);
+  proto::Optimizer& optimizer = request.optimizer;
   optimizer.set_learning_rate(1e-3);
   optimizer.set_beta1(0.9);
   optimizer.set_beta2(0.95);
   optimizer.set_epsilon(1e-3);  // an update follows its gradient, not the sign of it
-  options.cluster.mutable_device()->set_kernel_threads(1);
-  return Compile(c.graph, "documents", options).value();
+  request.cluster.mutable_device()->set_kernel_threads(1);
+  return Compile(c.graph, "documents", request).value();
 }
 
 struct Result {

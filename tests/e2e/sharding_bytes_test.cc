@@ -8,8 +8,8 @@
 
 #include "compiler/compile.h"
 #include "oneflow_core/model/model.h"
-#include "oneflow_core/model/sharding.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/tensor/mesh.h"
 
 namespace oneflow {
@@ -23,14 +23,11 @@ proto::Model LargeGpt() {
       "false");
 }
 
-proto::Plan CompileSplit(const std::string& mesh, const Sharding& shard, bool narrow) {
-  CompileOptions options;
-  options.mesh = *ParseMesh(mesh);
-  options.train.set_batch(64);
-  options.train.set_micro_batches(kMicroBatches);
-  options.train.set_precision(narrow ? proto::BF16 : proto::F32);
-  options.shard = shard;
-  return Compile(BuildModel(LargeGpt()), "split", options).value();
+proto::Plan CompileSplit(const std::string& flags, bool narrow) {
+  PlanRequest request{.recipe = RecipeOf("--batch=64 " + flags)};
+  request.recipe.set_micro_batches(kMicroBatches);
+  request.recipe.set_precision(narrow ? proto::BF16 : proto::F32);
+  return Compile(BuildModel(LargeGpt()), "split", request).value();
 }
 
 // Bytes a device.
@@ -84,7 +81,7 @@ double CountTraffic(const proto::Plan& plan) {
 struct Row {
   const char* shard;
   double weights, gradients, states;  // devices over which each is split
-  Sharding::Gather gather = Sharding::Gather::kEachUse;
+  const char* gather = "each_use";
 };
 
 double TableParameters() {
@@ -99,7 +96,7 @@ double PredictTraffic(const Mesh& mesh, const Row& row, bool narrow) {
   const double tables = TableParameters(), products = parameters - tables;
   double bytes = 0;
   // Weights. The backward uses no tables.
-  const double uses = row.gather == Sharding::Gather::kEachUse ? 2 : 1;
+  const double uses = std::string_view(row.gather) == "each_use" ? 2 : 1;
   if (row.weights > 1) bytes += m * share(row.weights) * (uses * w * products + 4 * tables);
   if (row.states > row.weights) {
     bytes += (w * products + 4 * tables) * (row.weights > 1 ? 1 / row.weights : share(row.states));
@@ -113,11 +110,9 @@ double PredictTraffic(const Mesh& mesh, const Row& row, bool narrow) {
 }
 
 void CheckRow(const std::string& mesh, const Row& row, bool narrow) {
-  INFO(mesh << " " << row.shard << ", " << static_cast<int>(row.gather)
-            << (narrow ? " bf16" : " f32"));
-  Sharding shard = *ParseSharding("--shard=", row.shard);
-  shard.gather = row.gather;
-  const proto::Plan plan = CompileSplit(mesh, shard, narrow);
+  const std::string flags = "--mesh=" + mesh + " --shard=" + row.shard + " --gather=" + row.gather;
+  INFO(flags << (narrow ? " bf16" : " f32"));
+  const proto::Plan plan = CompileSplit(flags, narrow);
   CHECK(CountTraffic(plan) == Approx(PredictTraffic(*ParseMesh(mesh), row, narrow)).epsilon(0.02));
   const Held held = CountBytes(plan);
   const auto parameters = static_cast<double>(CountParameters(BuildModel(LargeGpt())));
@@ -142,8 +137,8 @@ TEST_CASE("states, gradients and weights take, and send, the bytes of the tables
       const std::string mesh = "data=" + std::to_string(static_cast<int>(n));
       for (const Row& row :
            {Row{"none", 1, 1, 1}, Row{"states", 1, 1, n}, Row{"gradients", 1, n, n},
-            Row{"weights", n, n, n}, Row{"weights", n, n, n, Sharding::Gather::kEachMicroBatch},
-            Row{"weights", 1, n, n, Sharding::Gather::kOnce}}) {
+            Row{"weights", n, n, n}, Row{"weights", n, n, n, "each_micro_batch"},
+            Row{"weights", 1, n, n, "once"}}) {
         CheckRow(mesh, row, narrow);
       }
     }

@@ -7,7 +7,6 @@
 #include <stdexcept>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "actor_runtime/exec/interleaved_for_test.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/kernel/kernel.h"
@@ -16,7 +15,7 @@
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/dtype.h"
 #include "oneflow_core/tensor/layout.h"
-#include "oneflow_core/tensor/mesh.h"
+#include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/train/learning_rate.h"
 #include "training/checkpoint/checkpoint.h"
 
@@ -56,6 +55,18 @@ SmallRun::SmallRun() {
   model.set_vocab(21);  // odd: vocabulary parallelism is ragged
 }
 
+void SmallRun::Set(std::string_view flags) { Check(SetFields(RecipeRows(), flags, &recipe)); }
+
+void SmallRun::Set(std::string_view name, std::string_view text) {
+  const Row& row = *FindRow(RecipeRows(), name);
+  if (text.empty()) return ClearField(row, &recipe);
+  Check(SetField(row, text, &recipe));
+}
+
+std::string SmallRun::Get(std::string_view name) const {
+  return FieldText(*FindRow(RecipeRows(), name), recipe);
+}
+
 double LargestDifference(const SmallResult& a, const SmallResult& b) {
   if (a.losses.size() != b.losses.size()) throw std::runtime_error("runs of other steps");
   double largest = 0;
@@ -67,29 +78,8 @@ double LargestDifference(const SmallResult& a, const SmallResult& b) {
 }
 
 std::string RecordKey(const SmallRun& run) {
-  const proto::Model& m = run.model;
-  std::string key = absl::StrCat(run.mesh, ";", run.schedule, ";", run.recompute);
-  for (const int64_t n :
-       {int64_t{m.layers()}, int64_t{m.heads()}, int64_t{m.hidden()}, int64_t{m.sequence()},
-        int64_t{m.vocab()}, int64_t{run.chunks}, run.extra_in_flight, run.batch, run.micro_batches,
-        int64_t{run.threads}, int64_t{run.precision}, int64_t{run.residual}, int64_t{run.fuse},
-        int64_t{run.global_norm}, int64_t{run.generate}, int64_t{run.split_positions},
-        int64_t{run.overlap}}) {
-    absl::StrAppend(&key, ";", n);
-  }
-  absl::StrAppend(&key, ";", ToString(run.shard), ";", absl::StrJoin(run.shard.reduced, "+"), ";",
-                  static_cast<int>(run.shard.gather));
-  if (!run.experts.empty()) absl::StrAppend(&key, ";experts ", run.experts);
-  if (run.documents) absl::StrAppend(&key, ";documents");
-  if (run.context_pieces > 1) absl::StrAppend(&key, ";pieces ", run.context_pieces);
-  if (run.loss_pieces != 0) absl::StrAppend(&key, ";loss_pieces ", run.loss_pieces);
-  if (!run.offload.empty()) {
-    absl::StrAppend(&key, ";offload ", ToString(run.offload),
-                    run.offload.update_on_host ? ",update" : "");
-  }
-  if (run.prefetch) absl::StrAppend(&key, ";prefetch ", *run.prefetch);
-  return absl::StrCat(key, ";", run.cluster.ShortDebugString(), run.edit ? ";edited" : "",
-                      run.device == proto::CPU ? "" : ";on GPUs");
+  return absl::StrCat(run.model.ShortDebugString(), ";", FlagsText(RecipeRows(), run.recipe), ";",
+                      run.threads, ";", run.cluster.ShortDebugString(), run.edit ? ";edited" : "");
 }
 
 namespace {
@@ -102,10 +92,10 @@ RunContext ContextToTrain(const SmallRun& run, const proto::Plan& plan, const To
   result->norms.resize(reports);
   RunContext context;
   context.seed = run.seed;
-  context.micro_batches = run.micro_batches;
-  context.micro_batch_size = run.batch / run.micro_batches;
+  context.micro_batches = run.recipe.micro_batches();
+  context.micro_batch_size = run.recipe.batch() / run.recipe.micro_batches();
   context.tokens = &tokens;
-  if (run.documents) context.end_of_text = 0;
+  if (run.recipe.documents()) context.end_of_text = 0;
   const proto::Optimizer& o = plan.optimizer();
   context.optimizer = [&o, &run](int64_t step) {
     return StepNumbers{LearningRate(o, step, run.steps),
@@ -143,7 +133,7 @@ namespace {
 
 std::unique_ptr<Runtime> Started(const SmallRun& run, const proto::Plan& plan) {
   RuntimeOptions options;
-  options.threads = run.threads * ParseMesh(run.mesh).value().devices();
+  options.threads = run.threads * MeshFromProto(run.recipe.mesh()).value().devices();
   options.backend = run.backend;
   options.synchronous = run.synchronous;
   options.trace = run.trace;
@@ -281,9 +271,9 @@ Given RunEveryProgram(const SmallRun& run) {
     bytes.insert(bytes.end(), piece.data, piece.data + size);
     return absl::OkStatus();
   };
-  eval.micro_batch_size = run.batch / run.micro_batches;
+  eval.micro_batch_size = run.recipe.batch() / run.recipe.micro_batches();
   eval.tokens = &tokens;
-  if (run.documents) eval.end_of_text = 0;
+  if (run.recipe.documents()) eval.end_of_text = 0;
   eval.report = [&](int64_t, std::span<const double> values) { given.losses.push_back(values[0]); };
   save.save = [&](const Piece& piece) { return writer->Write(piece); };
   load.load = [&](const Piece& piece) { return reader->Load(piece); };

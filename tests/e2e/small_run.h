@@ -7,16 +7,16 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "actor_runtime/kernel/run_context.h"
-#include "oneflow_core/model/annotate_model.h"
 #include "oneflow_core/model/model.h"
-#include "oneflow_core/model/offload.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "proto/cluster.pb.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
-#include "proto/train.pb.h"
+#include "proto/recipe.pb.h"
 
 namespace oneflow {
 
@@ -26,39 +26,28 @@ struct DeviceBackend;
 struct SmallRun {
   proto::Model model =
       MakeModel("family: 'gpt'");  // 4 layers, so that four stages have work; see small_run.cc
-  std::string mesh;                // "pipe=2,data=2"
-  std::string schedule = "1f1b";
-  int chunks = 0;
-  std::string recompute;
-  int64_t extra_in_flight = 0;
-  int64_t loss_pieces = 0;
-  bool fuse = true;
-  bool global_norm = true;  // else there is no clipping either
-  proto::DataType precision = proto::F32, residual = proto::F32;
-  int64_t batch = 8, micro_batches = 4;
+  // The optimizer clips if there is a global norm.
+  proto::Recipe recipe =
+      RecipeOf("--batch=8 --micro_batches=4 --schedule=1f1b --overlap=false --global_norm=true");
   int64_t steps = 20;
   int threads = 1;
-  proto::DeviceKind device = proto::CPU;
   const DeviceBackend* backend = nullptr;  // of devices that run by themselves
   bool synchronous = false;                // such devices
   bool trace = false;
   std::optional<uint64_t> interleaving;  // drawn from it, all workers on one thread
   proto::Cluster cluster;                // that it is compiled for; its threads are those above
   uint64_t seed = 1;
-  bool generate = false;         // the programs that continue a text, none that trains
-  bool split_positions = false;  // and nothing that messages cost, so that it is done
-  bool overlap = false;
-  Sharding shard = {};
-  Offload offload = {};
-  std::string experts;  // the axis that splits experts
-  int context_pieces = 1;
-  bool documents = false;  // samples are documents, each of which ends with token 0
-  std::optional<int> prefetch;
   std::function<void(proto::Graph*)> edit;      // of the model's graph; may be null
   std::function<void(int64_t step)> on_report;  // called by the host worker; may be null
   // Called by Train and RunEveryProgram around each program they run; may be null.
   std::function<void(const Runtime&runtime, const std::string&program)> before, after;
   SmallRun();
+
+  // Says more of the recipe: flags, "--mesh=pipe=2 --shard=weights", or the text of one ("": none).
+  // With sequence_parallel messages cost nothing, so that positions are split.
+  void Set(std::string_view flags);
+  void Set(std::string_view name, std::string_view text);
+  std::string Get(std::string_view name) const;  // the text of one
 };
 
 struct SmallResult {

@@ -7,28 +7,29 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/model/model.h"
-#include "oneflow_core/model/sharding.h"
 #include "oneflow_core/print/variable_text.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow {
 namespace {
 
+// How variables are split: flags.
+constexpr char kStates[] = "--shard=states", kGradients[] = "--shard=gradients",
+               kWeights[] = "--shard=weights";
+
 SmallRun MakeRun(const std::string& mesh) {
   SmallRun run;
   run.model.set_layers(2);
-  run.mesh = mesh;
-  run.batch = 32;
+  run.Set("mesh", mesh);
+  run.Set("--batch=32");
   run.steps = 4;
   return run;
 }
 
-Trained TrainWith(SmallRun run, const Sharding& shard) {
-  run.shard = shard;
+Trained TrainWith(SmallRun run, const std::string& shard) {
+  run.Set(shard);
   return TrainAndSave(run, CompileSmall(run));
 }
-
-Sharding Parse(const std::string& text) { return ParseSharding("--shard=", text).value(); }
 
 // A model with norms of queries and keys, whose gradients are partial over `tensor`, too.
 void UseLlama(proto::Graph* graph) {
@@ -39,22 +40,18 @@ void UseLlama(proto::Graph* graph) {
 
 // What a plan has the bits of, by the sentence that `compile` prints: nothing is split, and
 // gradients are reduced as it says.
-Sharding Reference(const std::string& bits) {
-  constexpr char kReduce[] = "--reduce=";
-  Sharding unsplit;
-  if (const size_t at = bits.find(kReduce); at != std::string::npos) {
-    unsplit.reduced = ParseReduce(kReduce, bits.substr(at + sizeof(kReduce) - 1)).value();
-  }
-  return unsplit;
+std::string Reference(const std::string& bits) {
+  const size_t at = bits.find("--reduce=");
+  return at == std::string::npos ? "" : bits.substr(at);
 }
 
-void CheckBits(const SmallRun& run, const std::vector<Sharding>& shardings) {
-  for (const Sharding& shard : shardings) {
-    INFO(run.mesh << " " << ToString(shard) << ", gather " << static_cast<int>(shard.gather)
-                  << (run.global_norm ? "" : ", no norm") << ", micro-batches " << run.micro_batches
-                  << ", " << run.schedule);
+void CheckBits(const SmallRun& run, const std::vector<std::string>& shardings) {
+  for (const std::string& shard : shardings) {
+    INFO(run.Get("mesh") << " " << shard << (run.recipe.global_norm() ? "" : ", no norm")
+                         << ", micro-batches " << run.recipe.micro_batches() << ", "
+                         << run.recipe.schedule());
     SmallRun split_run = run;
-    split_run.shard = shard;
+    split_run.Set(shard);
     const proto::Plan plan = CompileSmall(split_run);
     const std::string bits = BitsText(plan);
     INFO(bits);
@@ -68,75 +65,65 @@ void CheckBits(const SmallRun& run, const std::vector<Sharding>& shardings) {
 }
 
 // Nobody's bits are promised, and they agree within rounding.
-void CheckRounding(const SmallRun& run, const Sharding& shard) {
-  INFO(run.mesh << " " << ToString(shard));
+void CheckRounding(const SmallRun& run, const std::string& shard) {
+  INFO(run.Get("mesh") << " " << shard);
   SmallRun split_run = run;
-  split_run.shard = shard;
+  split_run.Set(shard);
   const proto::Plan plan = CompileSmall(split_run);
   CHECK(BitsText(plan).starts_with("within rounding of the plan without --shard"));
-  const Trained split = TrainAndSave(split_run, plan), full = TrainWith(run, {});
+  const Trained split = TrainAndSave(split_run, plan), full = TrainWith(run, "");
   for (size_t i = 0; i < full.result.losses.size(); ++i) {
     CHECK(split.result.losses[i] == Approx(full.result.losses[i]).epsilon(1e-5));
   }
 }
 
-std::vector<Sharding> AllShardings() {
-  std::vector<Sharding> all = {ShardStates(), ShardGradients(), ShardWeights()};
-  Sharding kept = ShardWeights();
-  kept.gather = Sharding::Gather::kOnce;
-  all.push_back(kept);
-  Sharding reduced = ShardStates();
-  reduced.reduced = {"data"};
-  all.push_back(reduced);
-  return all;
+std::vector<std::string> AllShardings() {
+  return {kStates, kGradients, kWeights, "--shard=weights --gather=once",
+          "--shard=states --reduce=each_micro_batch"};
 }
 
 TEST_CASE("A split of states, gradients or weights changes no bit") {
   for (const std::string mesh : {"data=2", "data=4", "data=8", "data=3", "data=2,tensor=2"}) {
     SmallRun run = MakeRun(mesh);
-    if (mesh == "data=3") run.batch = 36;  // and 16 of hidden, which 3 do not divide
+    if (mesh == "data=3") run.Set("--batch=36");  // and 16 of hidden, which 3 do not divide
     CheckBits(run, AllShardings());
   }
 }
 
 TEST_CASE("so it is without a norm, with one micro-batch, and in bf16") {
   SmallRun run = MakeRun("data=4");
-  run.global_norm = false;
-  CheckBits(run, {ShardStates(), ShardWeights()});
+  run.Set("--global_norm=false");
+  CheckBits(run, {kStates, kWeights});
   run = MakeRun("data=4");
-  run.micro_batches = 1;
+  run.Set("--micro_batches=1");
   // There is one way to add up a single micro-batch.
-  for (const Sharding& shard : AllShardings()) CHECK(TrainWith(run, shard) == TrainWith(run, {}));
-  CheckBits(run, {ShardGradients()});
-  run.micro_batches = 4;
-  run.precision = proto::BF16;
-  CheckBits(run, {ShardStates(), ShardGradients(), ShardWeights()});
+  for (const std::string& shard : AllShardings())
+    CHECK(TrainWith(run, shard) == TrainWith(run, ""));
+  CheckBits(run, {kGradients});
+  run.Set("--micro_batches=4 --precision=bf16");
+  CheckBits(run, {kStates, kGradients, kWeights});
 }
 
 TEST_CASE("so it is with stages, chunks, overlap and recompute") {
   for (const char* schedule : {"1f1b", "gpipe", "interleaved", "zero_bubble"}) {
     SmallRun run = MakeRun("pipe=2,data=2");
     run.model.set_layers(4);
-    run.schedule = schedule;
-    CheckBits(run, {ShardStates(), ShardWeights()});
-    run.overlap = true;
-    run.recompute = "full";
-    CheckBits(run, {ShardGradients(), ShardWeights()});
+    run.recipe.set_schedule(schedule);
+    CheckBits(run, {kStates, kWeights});
+    run.Set("--overlap --recompute=full");
+    CheckBits(run, {kGradients, kWeights});
   }
 }
 
 TEST_CASE("factors of an axis are split and gathered apart") {
   const SmallRun run = MakeRun("data=2x4");
-  Sharding inner = Parse("states:data,gradients:data.1,weights:data.1");
-  std::vector<Sharding> all = {inner, Parse("states:data.1,gradients:data.1,weights:data.1"),
-                               Parse("states:data,gradients:data.1")};
-  inner.gather = Sharding::Gather::kOnce;
-  all.push_back(inner);
-  CheckBits(run, all);
+  const std::string inner = "--shard=states:data,gradients:data.1,weights:data.1";
+  CheckBits(run, {inner, "--shard=states:data.1,gradients:data.1,weights:data.1",
+                  "--shard=states:data,gradients:data.1", inner + " --gather=once"});
   // Parts over both factors are summed in the order of the factors, which is not the one that is
   // cheapest for full gradients.
-  for (const Sharding& shard : {Parse("states:data,gradients:data,weights:data.1"), ShardWeights(),
-                                Parse("states:data.1")}) {
+  for (const char* shard :
+       {"--shard=states:data,gradients:data,weights:data.1", kWeights, "--shard=states:data.1"}) {
     CheckRounding(run, shard);
   }
 }
@@ -144,14 +131,13 @@ TEST_CASE("factors of an axis are split and gathered apart") {
 TEST_CASE("gradients that are partial over tensor axes, too, are summed axis by axis where split") {
   SmallRun run = MakeRun("tensor=2,data=2");
   run.edit = UseLlama;
-  CheckRounding(run, ShardStates());
+  CheckRounding(run, kStates);
   // As a micro-batch ends over data, and once a step over tensor: one axis each.
-  CheckBits(run, {ShardGradients(), ShardWeights()});
-  run.mesh = "tensor=2,data=2x2";
-  CheckRounding(run, Parse("states:data.1,gradients:data.1"));
-  run.mesh = "tensor=2,data=2";
-  run.micro_batches = 1;
-  CheckBits(run, {ShardGradients()});
+  CheckBits(run, {kGradients, kWeights});
+  run.Set("--mesh=tensor=2,data=2x2");
+  CheckRounding(run, "--shard=states:data.1,gradients:data.1");
+  run.Set("--mesh=tensor=2,data=2 --micro_batches=1");
+  CheckBits(run, {kGradients});
 }
 
 // Layouts over tensor are chosen by costs that are close in small models: whatever states are split
@@ -160,16 +146,15 @@ TEST_CASE("small heads are split over tensor as they are where nothing is split 
   for (const int64_t head_dim : {2, 4, 8}) {
     for (const bool split_positions : {false, true}) {
       SmallRun run = MakeRun("tensor=2,data=2");
-      run.batch = 16;
-      run.micro_batches = 2;
-      run.split_positions = split_positions;
+      run.Set("--batch=16 --micro_batches=2");
+      run.recipe.set_sequence_parallel(split_positions);
       run.edit = [head_dim](proto::Graph* graph) {
         *graph = BuildModel(MakeModel(absl::StrCat(
             "family: 'llama' layers: 1 hidden: 16 inner: 16 heads: 2 groups: 2 head_dim: ",
             head_dim, " sequence: 16 vocab: 256 qk_norm: true")));
       };
       INFO(head_dim);
-      CheckBits(run, {ShardGradients(), ShardWeights()});
+      CheckBits(run, {kGradients, kWeights});
     }
   }
 }
@@ -177,14 +162,14 @@ TEST_CASE("small heads are split over tensor as they are where nothing is split 
 TEST_CASE("with one micro-batch, what is reduced as it ends comes before what is reduced once") {
   for (const std::string mesh : {"data=2x2", "data=2x4"}) {
     SmallRun run = MakeRun(mesh);
-    run.micro_batches = 1;
-    const Sharding inner = Parse("states:data,gradients:data.1");
+    run.Set("--micro_batches=1");
+    const std::string inner = "--shard=states:data,gradients:data.1";
     SmallRun split_run = run;
-    split_run.shard = inner;
+    split_run.Set(inner);
     CHECK(BitsText(CompileSmall(split_run)).find("--reduce=each_micro_batch:data.1") !=
           std::string::npos);
-    CheckBits(run, {inner, Parse("states:data,gradients:data.1,weights:data.1")});
-    split_run.shard = Sharding{.reduced = {"data.1"}};
+    CheckBits(run, {inner, "--shard=states:data,gradients:data.1,weights:data.1"});
+    split_run.Set("--shard=none --reduce=each_micro_batch:data.1");
     CHECK(BitsText(CompileSmall(split_run)).find("another order than once a step") !=
           std::string::npos);
   }
@@ -208,15 +193,13 @@ TEST_CASE(
       for (const char* attr : {"states", "gradients"}) (*op.mutable_attr())[attr].set_s("");
     }
   };
-  const Trained split = TrainWith(run, ShardGradients()), full = TrainWith(run, {});
+  const Trained split = TrainWith(run, kGradients), full = TrainWith(run, "");
   CHECK(split.result.losses.back() == Approx(full.result.losses.back()).epsilon(1e-5));
 }
 
 TEST_CASE("a forward and its backward may share what is gathered") {
   SmallRun run = MakeRun("data=4");
-  Sharding shared = ShardWeights();
-  shared.gather = Sharding::Gather::kEachMicroBatch;
-  CheckBits(run, {shared});
+  CheckBits(run, {"--shard=weights --gather=each_micro_batch"});
 }
 
 }  // namespace

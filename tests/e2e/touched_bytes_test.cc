@@ -142,11 +142,11 @@ class Watch {
 // Runs all programs of the plan under a watch: their names, and how many of their registers lie in
 // frames.
 std::pair<std::set<std::string>, int> WatchAll(SmallRun run) {
-  INFO("mesh " << run.mesh << ", " << run.micro_batches << " micro-batches");
-  run.batch = 2 * run.micro_batches;
+  INFO("mesh " << run.Get("mesh") << ", " << run.recipe.micro_batches() << " micro-batches");
+  run.recipe.set_batch(2 * run.recipe.micro_batches());
   run.steps = 3;
   run.model.set_vocab(22);  // even: all parts are as large as the largest, for which slots are made
-  Watch watch(run.mesh);
+  Watch watch(run.Get("mesh"));
   run.before = [&](const Runtime& runtime, const std::string& name) {
     watch.Before(runtime, name);
   };
@@ -160,8 +160,8 @@ TEST_CASE("Each program touches the bytes that are planned for it, to the last a
   for (const std::string mesh : {"", "pipe=2,data=2,tensor=2", "pipe=4"}) {
     for (const int64_t micro_batches : {4, 8}) {
       SmallRun run;
-      run.mesh = mesh;
-      run.micro_batches = micro_batches;
+      run.Set("mesh", mesh);
+      run.recipe.set_micro_batches(micro_batches);
       const auto [programs, in_frames] = WatchAll(run);
       CHECK(programs == std::set<std::string>{"init", "train", "eval", "generate", "save", "load"});
       framed += in_frames;
@@ -173,9 +173,8 @@ TEST_CASE("Each program touches the bytes that are planned for it, to the last a
 TEST_CASE("Programs that continue a text touch the bytes that are planned for them") {
   for (const std::string mesh : {"", "tensor=2", "pipe=2"}) {
     SmallRun run;
-    run.mesh = mesh;
-    run.micro_batches = 1;
-    run.generate = true;
+    run.Set("mesh", mesh);
+    run.Set("--micro_batches=1 --purpose=generation");
     CHECK(WatchAll(run).first ==
           std::set<std::string>{"init", "prefill", "decode", "save", "load"});
   }

@@ -81,7 +81,7 @@ absl::Status TrainIn(const proto::Plan& plan, const std::string& folder,
 
 proto::Plan PlanToTrain() {
   SmallRun run;
-  run.mesh = "pipe=2";
+  run.Set("--mesh=pipe=2");
   run.model.set_layers(2);
   run.steps = kSteps;
   return CompileSmall(run);
@@ -149,11 +149,10 @@ Outcome TrainOnDocuments(int64_t size, bool none) {
   const TemporaryDirectory folder;
   SmallRun run;
   run.model.set_layers(1);
-  run.documents = true;
-  run.batch = 12;
-  run.micro_batches = run.batch / size;
+  run.Set("--documents --batch=12");
+  run.recipe.set_micro_batches(run.recipe.batch() / size);
   const proto::Plan plan = CompileSmall(run);
-  const Padded train(run.batch, none), validation(size, none);
+  const Padded train(run.recipe.batch(), none), validation(size, none);
   TrainerOptions options;
   options.run.set_steps(1);
   options.run.mutable_optimizer()->set_learning_rate(1e-30);

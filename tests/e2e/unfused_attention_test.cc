@@ -10,7 +10,7 @@ namespace {
 
 SmallRun Unfused(const std::string& mesh = "") {
   SmallRun run;
-  run.mesh = mesh;
+  run.Set("mesh", mesh);
   run.model.set_attention("unfused");
   run.steps = 8;
   return run;
@@ -32,14 +32,15 @@ TEST_CASE("unfused attention trains to the losses of the fused op") {
     CHECK(LargestDifference(Train(Unfused(mesh)), expected) < 1e-5);
   }
   SmallRun narrow = Unfused();
-  narrow.precision = proto::BF16;
+  narrow.Set("--precision=bf16");
   CHECK(LargestDifference(Train(narrow), expected) < 1e-2);
 }
 
 TEST_CASE("a stored mask is the recomputed one, bit for bit") {
   for (const proto::DataType precision : {proto::F32, proto::BF16}) {
     SmallRun stored = WithMasks("data=2"), recomputed = WithMasks("data=2");
-    stored.precision = recomputed.precision = precision;
+    stored.recipe.set_precision(precision);
+    recomputed.recipe.set_precision(precision);
     recomputed.model.set_masks("recomputed");
     const SmallResult result = Train(stored);
     CHECK(result == Train(recomputed));
@@ -61,13 +62,14 @@ TEST_CASE("recompute of the core of attention, of blocks, and gathering again ch
   for (const char* mesh : {"", "tensor=2", "pipe=2,tensor=2"}) {
     for (const proto::DataType type : {proto::F32, proto::BF16}) {
       SmallRun run = WithMasks(mesh);
-      run.precision = run.residual = type;
-      run.split_positions = true;
+      run.recipe.set_precision(type);
+      run.recipe.set_residual(type);
+      run.Set("--sequence_parallel");
       const SmallResult kept = Train(run);
       for (const char* policy : {"attention", "selective", "full", "gather", "attention,gather",
                                  "full:1,selective:1,attention,gather"}) {
         INFO(mesh << " " << policy << " " << proto::DataType_Name(type));
-        run.recompute = policy;
+        run.Set("recompute", policy);
         CHECK(Train(run) == kept);
       }
     }

@@ -16,6 +16,7 @@
 #include "compiler/compile.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/tensor/mesh.h"
 
 namespace oneflow {
@@ -159,13 +160,12 @@ struct Case {
 
 proto::Plan MakePlan(const Case& c) {
   const auto source = ParseGraphSource(kGraph, "chain").value();
-  CompileOptions options;
-  options.mesh = *ParseMesh("pipe=3");
-  options.train.set_batch(kRows * c.micro_batches);
-  options.train.set_micro_batches(c.micro_batches);
-  options.train.set_schedule(c.schedule);
-  options.train.set_staleness(c.staleness);
-  return Compile(source.graph, "chain", options).value();
+  PlanRequest request{.recipe = RecipeOf("--mesh=pipe=3")};
+  request.recipe.set_batch(kRows * c.micro_batches);
+  request.recipe.set_micro_batches(c.micro_batches);
+  request.recipe.set_schedule(c.schedule);
+  request.recipe.set_staleness(c.staleness);
+  return Compile(source.graph, "chain", request).value();
 }
 
 // The newest version of every weight: the last slot, between runs.

@@ -23,6 +23,8 @@
 #include "oneflow_core/graph/graph_text.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/print/plan_text.h"
+#include "oneflow_core/recipe/complete_recipe.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/tensor/primitive.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/verify/verify_plan.h"
@@ -93,33 +95,22 @@ bool Has(const std::vector<std::string>& words, std::string_view word) {
 // A case on its way: first a graph, from `lower` on a plan with one program.
 struct State {
   explicit State(const GoldenCase& golden) {
-    draft.lower.name = "train";
-    draft.lower.micro_batches = golden.micro_batches;
-    draft.lower.micro_batch_size = golden.micro_batch_size;
-    draft.lower.device_kind = golden.device;
-    plan.set_device_kind(golden.device);
-    draft.lower.overlap = golden.overlap;
-    draft.lower.bucket_bytes = golden.bucket_bytes;
-    draft.lower.prefetch = golden.prefetch;
-    draft.lower.offload = golden.offload;
+    draft.spec.name = "train";
+    draft.spec.micro_batches = golden.recipe.micro_batches();
+    draft.spec.micro_batch_size = golden.micro_batch_size;
     draft.positions = golden.positions;
-    draft.context_pieces = golden.context_pieces;
+    plan.set_device_kind(golden.recipe.device());
     plan.set_version(kPlanVersion);
     plan.set_kernel_threads(1);
     plan.set_launch_queue(1);
-    plan.mutable_recipe()->set_batch(golden.micro_batch_size * golden.micro_batches);
-    plan.mutable_recipe()->set_micro_batches(golden.micro_batches);
-    plan.mutable_recipe()->set_documents(golden.documents);
-    if (golden.precision == "bf16") plan.mutable_recipe()->set_precision(proto::BF16);
-    plan.mutable_recipe()->set_loss_pieces(golden.loss_pieces);
-    if (golden.residual == "bf16") plan.mutable_recipe()->set_residual(proto::BF16);
+    *plan.mutable_recipe() = WithDefaults(golden.recipe);
   }
 
   proto::Plan plan;
   ProgramDraft draft;
   Schedule schedule;
   PersistentIds ids;
-  FrontEndState front{plan, draft};
+  FrontEndState front{plan, nullptr, draft};
   BackEndState back{plan, draft, ids, schedule};
 };
 
@@ -130,10 +121,9 @@ absl::Status PrepareToLower(State* state) {
   *state->plan.mutable_mesh() = ToProto(graph.mesh);
   state->plan.set_stage_axis(graph.mesh.stage_axis());
   RETURN_IF_ERROR(AddPersistent(graph, &state->plan, &state->ids));
-  draft.lower.groups = FindGroups({&graph});
-  for (const proto::Group& group : draft.lower.groups) *state->plan.add_group() = group;
+  for (const proto::Group& group : FindGroups({&graph})) *state->plan.add_group() = group;
   state->back.stages = graph.mesh.stages();
-  state->back.micro_batches = draft.lower.micro_batches;
+  state->back.micro_batches = draft.spec.micro_batches;
   return absl::OkStatus();
 }
 
@@ -269,55 +259,34 @@ absl::StatusOr<GoldenCase> ParseGoldenCase(const std::string& file, std::string_
       golden.micro_batch_size = std::stoll(value);
     } else if (key == "positions") {
       golden.positions = std::stoll(value);
-    } else if (key == "micro_batches") {
-      golden.micro_batches = std::stoll(value);
-    } else if (key == "schedule") {
-      golden.schedule = value;
-    } else if (key == "device") {
-      if (value != "cuda") return InputError(file, "knows no device " + value, "write cuda");
-      golden.device = proto::CUDA;
     } else if (key == "overlap") {
-      golden.overlap = true;
-      golden.bucket_bytes = std::stoll(value);
+      RETURN_IF_ERROR(SetFields(RecipeRows(), "--overlap --bucket_bytes=" + value, &golden.recipe));
     } else if (key == "documents") {
-      golden.documents = true;
-    } else if (key == "context_pieces") {
-      golden.context_pieces = std::stoi(value);
-    } else if (key == "prefetch") {
-      golden.prefetch = std::stoi(value);
-    } else if (key == "offload") {
-      ASSIGN_OR_RETURN(golden.offload, ParseOffload("offload: ", value));
-    } else if (key == "chunks") {
-      golden.chunks = std::stoi(value);
-    } else if (key == "precision") {
-      golden.precision = value;
-    } else if (key == "loss_pieces") {
-      golden.loss_pieces = value == "auto" ? -1 : std::stoll(value);
-    } else if (key == "residual") {
-      golden.residual = value;
+      golden.recipe.set_documents(true);
     } else if (key == "show") {
       golden.show = Words(value);
     } else if (key == "names") {
       for (const std::string& name : Words(value)) golden.names.push_back(name);
     } else if (key == "segments") {
       golden.segments = Words(value);
+    } else if (const Row* row = FindRow(RecipeRows(), key); row != nullptr) {
+      RETURN_IF_ERROR(SetField(*row, value, &golden.recipe));
     } else {
       return InputError(file, "does not understand \"" + line + "\"");
     }
   }
+  if (!golden.recipe.has_micro_batches()) golden.recipe.set_micro_batches(1);
+  golden.recipe.set_batch(golden.micro_batch_size * golden.recipe.micro_batches());
   return golden;
 }
 
 absl::StatusOr<std::string> RunGoldenCase(const GoldenCase& golden) {
   State state(golden);
   Graph& graph = state.draft.graph;
-  proto::Train train;
-  train.set_schedule(golden.schedule);
-  train.set_chunks(golden.chunks);
   ASSIGN_OR_RETURN(graph, ParseGraphText(golden.graph));
   state.draft.loss = graph.loss >= 0;
   state.draft.outputs = graph.outputs.size();
-  ASSIGN_OR_RETURN(state.schedule, MakeSchedule(train, graph.mesh.stages()));
+  ASSIGN_OR_RETURN(state.schedule, MakeSchedule(state.plan.recipe(), graph.mesh.stages()));
   RETURN_IF_ERROR(FoldStages(&graph, state.schedule.chunks));
   Graph before = graph;
   for (const std::string& pass : golden.passes) {
@@ -342,16 +311,10 @@ absl::Status RunDry(const GoldenCase& golden) {
     return InputError(golden.file, "has no graph");
   }
   ASSIGN_OR_RETURN(const Graph logical, ParseGraphText(golden.graph));
-  CompileOptions options{.mesh = logical.mesh};
-  options.train.set_batch(golden.micro_batch_size * golden.micro_batches);
-  options.train.set_micro_batches(golden.micro_batches);
-  options.train.set_schedule(golden.schedule);
-  options.train.set_chunks(golden.chunks);
-  if (golden.precision == "bf16") options.train.set_precision(proto::BF16);
-  options.train.set_loss_pieces(golden.loss_pieces);
-  options.offload = golden.offload;
-  if (golden.residual == "bf16") options.train.set_residual(proto::BF16);
-  ASSIGN_OR_RETURN(const proto::Plan plan, Compile(graph, golden.file, options));
+  PlanRequest request{.recipe = golden.recipe};
+  *request.recipe.mutable_mesh() = ToProto(logical.mesh);
+  request.recipe.clear_device();
+  ASSIGN_OR_RETURN(const proto::Plan plan, Compile(graph, golden.file, request));
   ASSIGN_OR_RETURN(const auto runtime,
                    Runtime::Create(plan, Interleaved(1, {.make_kernel = MakeIdleKernel})));
   for (const proto::Program& program : plan.program()) {

@@ -52,8 +52,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "oneflow_core/model/offload.h"
-#include "proto/plan.pb.h"
+#include "proto/recipe.pb.h"
 
 namespace oneflow {
 
@@ -61,16 +60,8 @@ struct GoldenCase {
   std::string file;
   std::string head;  // all before "-- expect --", as it stands in the file
   std::vector<std::string> passes;
-  int64_t micro_batch_size = 2, micro_batches = 1, positions = 1, loss_pieces = 0;
-  std::string schedule, precision, residual;
-  int chunks = 0;
-  proto::DeviceKind device = proto::CPU;
-  bool overlap = false;
-  int64_t bucket_bytes = 0;
-  int prefetch = 0;
-  int context_pieces = 1;
-  Offload offload;
-  bool documents = false;
+  int64_t micro_batch_size = 2, positions = 1;
+  proto::Recipe recipe;                            // micro_batches, schedule, ...: the other lines
   std::vector<std::string> show, names, segments;  // empty: all
   std::string graph;
   std::string expect;

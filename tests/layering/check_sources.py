@@ -16,6 +16,8 @@
    declares as a function: another could be called instead.
 12. A room has no more lines than lines.txt allows.
 13. A number of a model (a row of model_rows.cc) is read or set in at most NUMBER_FILES sources beside the rows and the families.
+14. A choice of a plan (a row of recipe_rows.cc) is read, set or named as a flag in at most CHOICE_FILES sources that are no tests, beside
+   the rows.
 """
 
 import collections
@@ -57,6 +59,31 @@ MORE_NUMBER_FILES = {
 PRIMITIVE_SOURCES = ["oneflow_core/tensor/primitive.cc", "actor_runtime/kernel/copy_slices.cc",
                      "actor_runtime/cuda/kernel/copy_slices.cu", "actor_runtime/cuda/emulated/meeting.cc"]
 PRIMITIVE_FILES = 4
+
+# A choice of a plan: the pass that obeys it, and at most three others. The reader of an older form of checkpoints does not count.
+CHOICE_FILES = 4
+OLD_FORMS = {"training/checkpoint/old_train.cc"}
+# Choices with a reason to be named in more files.
+MORE_CHOICE_FILES = {
+    "mesh": (10, "what devices there are: each step of planning, the front end and a checkpoint's check ask it"),
+    "device": (7, "kernels, memory and links differ by it, and so do warnings of verbs"),
+    "batch": (12, "the size of a step: programs and the trainer have it, reports print it, search divides it"),
+    "micro_batches": (15, "the size of a step: programs and the trainer have it, reports print it, search varies it"),
+    "schedule": (9, "search varies it, reports name it, planning fits its warm-ups"),
+    "precision": (11, "costs of search ask it, reports and warnings of verbs name it"),
+    "documents": (6, "data that the trainer and eval open are of the same kind"),
+    "global_norm": (9, "planning asks how long updates wait, the trainer whether it may clip"),
+    "overlap": (6, "streams, copies and gathers of the compiler are made by it, and planning asks what may run ahead"),
+    "prefetch": (6, "streams, copies and gathers of the compiler are made by it, and planning chooses it"),
+    "offload": (8, "search varies it, planning offers it, two passes obey it"),
+    "recompute": (6, "search varies it, planning offers it, two passes obey it"),
+    "shard": (5, "search varies it, planning offers it"),
+    "update_on": (5, "planning offers it, bounds of search ask it"),
+    "host_memory": (6, "search compares plans with it"),
+    "chunks": (5, "search varies it"),
+    "extra_in_flight": (5, "search varies it, planning fills memory by it"),
+    "stage_layers": (5, "search varies it"),
+}
 
 # What a room may include, besides itself.
 ROOMS = {
@@ -106,6 +133,8 @@ PRINT = re.compile(r"\b(f?printf|f?puts|std::cout|std::cerr)\b")
 MARKER = re.compile(r"\b(TODO|FIXME)\b")
 NUMBER = re.compile(r'\.name = "(\w+)"')
 HOLDS_MODEL = re.compile(r"\bproto::Model\b|\bHuggingFaceConfig\b")
+CHOICE_FIELD = r"[rR]ecipe(?:_|\(\))?(?:\.|->)(?:set_|has_|clear_|mutable_)?{name}\("
+CHOICE_FLAG = r'"--{name}[=":; ]|\b(?:Given|FindRow|take)\((?:RecipeRows\(\), )?"{name}"'
 KIND = re.compile(r'\.kind = "(\w+)"')
 PRIMITIVE = re.compile(r'(?:^    \{|kernel == )"(\w+)"', re.MULTILINE)
 COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*')
@@ -345,6 +374,23 @@ def number_problems(root):
             yield f"the model's {number} is named in {len(files)} files, more than {most}: {', '.join(files)}"
 
 
+def choice_problems(root):
+    """Choices of a plan that too many sources name."""
+    rows = root / "oneflow_core/recipe/recipe_rows.cc"
+    texts = {}
+    for path in source_files(root) if rows.exists() else []:
+        test = is_test(path) or path.stem.endswith(("_for_test", "_test_util"))
+        others = str(path) in OLD_FORMS or path.parts[:2] == ("oneflow_core", "recipe")
+        if path.suffix in CPP_SUFFIXES and not test and not others:
+            texts[str(path)] = COMMENT.sub(lambda found: found[1] or "", (root / path).read_text(encoding="utf-8"))
+    for name in NUMBER.findall(rows.read_text(encoding="utf-8")) if texts else []:
+        named = re.compile(f"{CHOICE_FIELD}|{CHOICE_FLAG}".replace("{name}", name))
+        files = [path for path, text in texts.items() if named.search(text)]
+        most = MORE_CHOICE_FILES.get(name, (CHOICE_FILES,))[0]
+        if len(files) > most:
+            yield f"the choice {name} is named in {len(files)} files, more than {most}; ask its row (recipe/row.h): {', '.join(files)}"
+
+
 def together_folder(root, path):
     """The folder whose sources, that of `path` too, are compiled together; None if there is none."""
     for folder in path.parents:
@@ -411,6 +457,7 @@ def problems(root):
     found += walk_problems(root)
     found += kind_problems(root)
     found += number_problems(root)
+    found += choice_problems(root)
     found += unnamed_problems(root)
     found += line_problems(root)
     return found

@@ -169,6 +169,16 @@ class CheckSourcesTest(unittest.TestCase):
             found = find_problems({**files, "tools/b.cc": f'if (kind == "{name}") return;\n'})
             self.assert_one(found, f'"{name}" is named in 5 files beside its row, more than 4', "tools/b.cc")
 
+    def test_choices(self):
+        rows = {"oneflow_core/recipe/recipe_rows.cc": 'const Row kRows[] = {\n    {.name = "fuse",\n     .value = "BOOL"},\n};\n'}
+        texts = ["if (!recipe.fuse()) return;\n", "recipe_->set_fuse(true);\n", 'return args.Given("fuse");\n', 'Warn("--fuse=true");\n',
+                 "plan.recipe().has_fuse();\n"]
+        naming = {f"compiler/passes/a{i}.cc": text for i, text in enumerate(texts)}
+        self.assert_one(find_problems(rows | naming), "the choice fuse is named in 5 files, more than 4", "compiler/passes/a4.cc")
+        del naming["compiler/passes/a1.cc"]
+        other = {"compiler/a.cc": "lamp.fuse();  // --fuse=true\n", "compiler/a_test.cc": "recipe.set_fuse(true);\n"}
+        self.assertEqual([], find_problems(rows | naming | other))
+
     def test_sleeping_tests(self):
         text = "std::this_thread::sleep_for(1s);\n"
         self.assert_one(find_problems({"compiler/a_test.cc": text}), "compiler/a_test.cc:1")

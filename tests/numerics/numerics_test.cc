@@ -12,6 +12,7 @@
 
 #include "actor_runtime/exec/runtime.h"
 #include "compiler/compile.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/train/learning_rate.h"
 #include "tests/numerics/devices.h"
 #include "tests/numerics/reference.h"
@@ -67,19 +68,17 @@ class Model {
   Model(const Reference& reference, const std::string& mesh, int64_t micro_batches,
         proto::DataType precision = proto::F32, proto::DataType residual = proto::F32)
       : reference_(reference), batches_(reference) {
-    CompileOptions options;
-    options.mesh = *ParseMesh(mesh);
-    options.train = reference.train;
-    options.train.set_micro_batches(micro_batches);
-    options.train.set_schedule("1f1b");
-    options.train.set_precision(precision);
-    options.train.set_residual(residual);
-    if (DevicesOfTest() != nullptr) options.device_kind = DevicesOfTest()->kind;
-    auto plan = Compile(BuildModel(reference.config), "reference", options).value();
+    PlanRequest request{.recipe = RecipeOf("--mesh=" + mesh), .optimizer = reference.optimizer};
+    request.recipe.set_batch(reference.batch);
+    request.recipe.set_micro_batches(micro_batches);
+    request.recipe.set_precision(precision);
+    request.recipe.set_residual(residual);
+    if (DevicesOfTest() != nullptr) request.recipe.set_device(DevicesOfTest()->kind);
+    auto plan = Compile(BuildModel(reference.config), "reference", request).value();
     auto runtime = Runtime::Create(plan, {.backend = DevicesOfTest()}).value();
     runtime_ = std::move(runtime);
     context_.micro_batches = micro_batches;
-    context_.micro_batch_size = reference.train.batch() / micro_batches;
+    context_.micro_batch_size = reference.batch / micro_batches;
     context_.tokens = &batches_;
     context_.load = [this](const Piece& piece) {
       auto it = reference_.weights.find(*piece.name);
@@ -96,7 +95,7 @@ class Model {
   }
 
   void Train(int steps, double clip) {
-    const proto::Optimizer& o = reference_.train.optimizer();
+    const proto::Optimizer& o = reference_.optimizer;
     context_.optimizer = [&o, clip, steps](int64_t step) {
       return StepNumbers{LearningRate(o, step, steps),
                          o.beta1(),
@@ -130,7 +129,7 @@ class Model {
   std::vector<float> Logits() {
     std::vector<float> logits;
     const int64_t length = reference_.config.sequence();
-    for (int64_t row = 0; row < reference_.train.batch(); ++row) {
+    for (int64_t row = 0; row < reference_.batch; ++row) {
       RunContext context;
       context.load = [&](const Piece& piece) {
         std::memcpy(piece.data, reference_.StepTokens(0).data() + row * length,
@@ -168,7 +167,7 @@ Tensors ComputeGradients(Model& model, const Reference& r) {
   Tensors states = model.Variables(), gradients;
   for (const auto& [name, expected] : r.gradients) {
     std::vector<float>& gradient = gradients[name] = states.at(name + "/m");
-    for (float& g : gradient) g /= static_cast<float>(1 - r.train.optimizer().beta1());
+    for (float& g : gradient) g /= static_cast<float>(1 - r.optimizer.beta1());
   }
   return gradients;
 }
@@ -191,7 +190,7 @@ void CheckAgainst(const std::string& folder, const std::string& mesh, int64_t mi
   }
 
   Model ten(r, mesh, micro_batches);
-  ten.Train(r.steps(), r.train.optimizer().clip());
+  ten.Train(r.steps(), r.optimizer.clip());
   for (int i = 0; i < r.steps(); ++i)
     CHECK(std::abs(ten.losses[i] - r.losses[i]) < kBound * r.losses[i]);
   Tensors trained = ten.Variables();
@@ -228,7 +227,7 @@ void CheckNarrow(const std::string& folder, const std::string& mesh, int64_t mic
     CHECK(Error(gradient, expected) < kNarrowBound);
   }
   Model ten(r, mesh, micro_batches, proto::BF16, residual);
-  ten.Train(r.steps(), r.train.optimizer().clip());
+  ten.Train(r.steps(), r.optimizer.clip());
   for (int i = 0; i < r.steps(); ++i) {
     CHECK(std::abs(ten.losses[i] - r.losses[i]) < kNarrowBound / 4 * r.losses[i]);
   }

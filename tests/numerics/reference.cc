@@ -43,19 +43,15 @@ proto::Model MakeConfig(const Reference& r) {
   return config;
 }
 
-proto::Train MakeTrain(const Reference& r) {
-  proto::Train train;
-  train.set_batch(r.tokens.dims[1]);
-  train.set_micro_batches(1);
-  train.set_schedule("1f1b");
-  proto::Optimizer& optimizer = *train.mutable_optimizer();
+proto::Optimizer MakeOptimizer() {
+  proto::Optimizer optimizer;
   optimizer.set_learning_rate(1e-3);
   optimizer.set_beta1(0.9);
   optimizer.set_beta2(0.95);
   optimizer.set_epsilon(1e-8);
   optimizer.set_weight_decay(0.1);
   optimizer.set_clip(1.0);
-  return train;
+  return optimizer;
 }
 
 std::span<const int32_t> StepBatch(const NpyArray& ids, int step) {
@@ -76,7 +72,8 @@ absl::StatusOr<Reference> LoadReference(const std::string& folder) {
   ASSIGN_OR_RETURN(r.losses, ReadDoubles(folder + "/losses.npy"));
   ASSIGN_OR_RETURN(r.norms, ReadDoubles(folder + "/norms.npy"));
   r.config = MakeConfig(r);
-  r.train = MakeTrain(r);
+  r.batch = r.tokens.dims[1];
+  r.optimizer = MakeOptimizer();
   return r;
 }
 
@@ -84,7 +81,7 @@ std::span<const int32_t> Reference::StepTokens(int step) const { return StepBatc
 std::span<const int32_t> Reference::StepLabels(int step) const { return StepBatch(labels, step); }
 
 double Reference::StepBound() const {
-  const proto::Optimizer& o = train.optimizer();
+  const proto::Optimizer& o = optimizer;
   // No step is larger than rate * (1 - beta1) / sqrt(1 - beta2), nor than the rate times a few.
   return steps() * o.learning_rate() * std::max(1.0, (1 - o.beta1()) / std::sqrt(1 - o.beta2()));
 }

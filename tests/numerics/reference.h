@@ -27,7 +27,8 @@ namespace oneflow {
 
 struct Reference {
   proto::Model config = MakeModel("family: 'gpt'");
-  proto::Train train;                         // batch, M = 1 and the optimizer's numbers
+  int64_t batch = 0;
+  proto::Optimizer optimizer;
   std::map<std::string, NpyArray> weights;    // before the first step, f32
   std::map<std::string, NpyArray> gradients;  // of the first batch, at `weights`, before clipping
   std::map<std::string, NpyArray> trained;    // weights after all steps

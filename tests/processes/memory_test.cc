@@ -60,7 +60,7 @@ struct Marks {
 struct Case {
   std::string mesh;
   int processes;
-  Sharding shard = {};
+  const char* shard = "none";
 };
 
 TEST_CASE("nothing is allocated and memory does not grow between the second and the last step") {
@@ -77,7 +77,7 @@ TEST_CASE("nothing is allocated and memory does not grow between the second and 
   }
   INFO(c.mesh << " in " << c.processes << " processes over " << transports);
   SmallRun small;
-  small.mesh = c.mesh;
+  small.Set("mesh", c.mesh);
   small.model.set_hidden(64);  // pieces that wait for their receiver, and rows that are packed
   small.model.set_vocab(509);
   const proto::Plan plan = CompileSmall(small);
@@ -87,8 +87,8 @@ TEST_CASE("nothing is allocated and memory does not grow between the second and 
   SmallProcesses processes(plan, {.processes = c.processes, .transports = transports});
   const auto context = [&](int) {
     RunContext run;
-    run.micro_batches = small.micro_batches;
-    run.micro_batch_size = small.batch / small.micro_batches;
+    run.recipe.set_micro_batches(small.recipe.micro_batches());
+    run.micro_batch_size = small.recipe.batch() / small.recipe.micro_batches();
     run.tokens = &tokens;
     run.optimizer = [](int64_t step) { return StepNumbers{1e-3, 0.9, 0.95, 1e-8, 0, 1, step}; };
     run.report = [&](int64_t step, std::span<const double>) {

@@ -116,7 +116,7 @@ absl::Status Train(Job* job, int process, int port) {
 
 TEST_CASE("a kernel that does not return in another process is named, and who waits for it") {
   SmallRun small;
-  small.mesh = "pipe=2";
+  small.Set("--mesh=pipe=2");
   const proto::Plan plan = CompileSmall(small);
   const TemporaryDirectory dir;
   JobReport report(dir.path(), 0);

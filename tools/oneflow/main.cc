@@ -21,10 +21,11 @@ namespace oneflow {
 namespace {
 
 std::vector<Verb> Verbs() {
-  return {ModelVerb(),   CompileVerb(),  SearchVerb(),   ExplainVerb(), VerifyVerb(),
-          RunVerb(),     DataVerb(),     ImportVerb(),   ExportVerb(),  TrainVerb(),
-          EvalVerb(),    GenerateVerb(), SimulateVerb(), DiffVerb(),    CalibrateVerb(),
-          DevicesVerb(), SubmitVerb(),   StatusVerb(),   LogsVerb(),    CancelVerb()};
+  return {ModelVerb(),     CompileVerb(), SearchVerb(),   ExplainVerb(),  RecipeVerb(),
+          VerifyVerb(),    RunVerb(),     DataVerb(),     ImportVerb(),   ExportVerb(),
+          TrainVerb(),     EvalVerb(),    GenerateVerb(), SimulateVerb(), DiffVerb(),
+          CalibrateVerb(), DevicesVerb(), SubmitVerb(),   StatusVerb(),   LogsVerb(),
+          CancelVerb()};
 }
 
 std::string Usage(int columns) {
@@ -63,7 +64,7 @@ absl::StatusOr<Verb> FindVerb(const std::string& name) {
     names.emplace_back(verb.name());
   }
   names.insert(names.end(), {"--version", "--help"});
-  const std::string best = Nearest(name, names);
+  const std::string best = name == "stop" ? "cancel" : Nearest(name, names);
   return InputError("oneflow " + name, "no such verb",
                     (best.empty() ? "" : "did you mean " + best + "? ") + "try `oneflow --help`");
 }

@@ -133,27 +133,3 @@ T atomicAdd(T* at, std::type_identity_t<T> value) {
   static_assert(std::is_integral_v<T>);
   return __atomic_fetch_add(at, value, __ATOMIC_RELAXED);
 }
-template <typename T>
-T atomicMax(T* at, std::type_identity_t<T> value) {
-  static_assert(std::is_integral_v<T>);
-  T old = __atomic_load_n(at, __ATOMIC_RELAXED);
-  while (old < value &&
-         !__atomic_compare_exchange_n(at, &old, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-  }
-  return old;
-}
-inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-inline void __threadfence_block() { __threadfence(); }
-
-template <typename T>
-T __ldg(const T* at) {
-  return *at;
-}
-template <typename T>
-T __ldcs(const T* at) {
-  return *at;
-}
-template <typename T>
-void __stcs(T* at, std::type_identity_t<T> value) {
-  *at = value;
-}

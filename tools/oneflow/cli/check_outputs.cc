@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 5> kWritten = {"out", "metrics", "trace", "fetch",
                                                       "layouts_out"};
-constexpr std::array<std::string_view, 8> kRead = {"graph",   "plan",  "data", "eval_data",
-                                                   "cluster", "order", "text", "feed"};
+constexpr std::array<std::string_view, 9> kRead = {
+    "graph", "plan", "recipe", "data", "eval_data", "cluster", "order", "text", "feed"};
 
 template <typename List>
 bool AnyIs(const List& list, std::string_view flag) {

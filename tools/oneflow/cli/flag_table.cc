@@ -68,17 +68,29 @@ uint32_t RecipeVerbs(const Row& row) {
          (row.searched == Searched::kGiven ? kSearch : 0);
 }
 
+// A job says its processes and where it writes (RunOfJob).
+uint32_t RunVerbs(const Row& row) {
+  constexpr std::string_view kOfJob[] = {"resume", "metrics", "checkpoint_dir", "processes"};
+  const bool of_job = std::find(std::begin(kOfJob), std::end(kOfJob), row.name) != std::end(kOfJob);
+  return of_job ? kTrain : kTrain | kSubmit;
+}
+
 std::vector<FlagRow> MakeTable() {
   std::vector<FlagRow> table;
-  const auto add = [&](const Row& row, uint32_t verbs, const google::protobuf::Message& message) {
-    if (!row.is_flag) return;
-    table.push_back({row.name, verbs, row.group, row.rare, row.value, row.sentence,
-                     DefaultText(row.default_text, row.sentence), &row, &message});
+  const auto add = [&](std::span<const Row> rows, uint32_t (*verbs)(const Row&),
+                       const google::protobuf::Message& message) {
+    for (const Row& row : rows) {
+      if (!row.is_flag) continue;
+      table.push_back({row.name, verbs(row), row.group, row.rare, row.value, row.sentence,
+                       DefaultText(row.default_text, row.sentence), &row, &message});
+    }
   };
-  for (const Row& row : ModelRows()) add(row, kModel, proto::Model::default_instance());
-  for (const Row& row : RecipeRows()) {
-    add(row, RecipeVerbs(row), proto::Recipe::default_instance());
-  }
+  const auto of_model = [](const Row&) { return kModel; };
+  const auto of_optimizer = [](const Row&) { return kOptimized; };
+  add(ModelRows(), of_model, proto::Model::default_instance());
+  add(RecipeRows(), RecipeVerbs, proto::Recipe::default_instance());
+  add(OptimizerRows(), of_optimizer, proto::Optimizer::default_instance());
+  add(RunRows(), RunVerbs, proto::Run::default_instance());
   for (const auto& [name, verbs] : kTaken) {
     for (FlagRow& row : table) row.verbs |= row.name == name ? verbs : 0;
   }
@@ -88,10 +100,10 @@ std::vector<FlagRow> MakeTable() {
   return table;
 }
 
-constexpr std::string_view kVerbNames[] = {"model",     "compile", "explain",  "verify",   "run",
-                                           "data",      "train",   "generate", "simulate", "diff",
-                                           "calibrate", "devices", "submit",   "status",   "logs",
-                                           "cancel",    "import",  "export",   "search",   "eval"};
+constexpr std::string_view kVerbNames[] = {
+    "model",    "compile",  "explain", "verify",    "run",     "data",   "train",
+    "generate", "simulate", "diff",    "calibrate", "devices", "submit", "status",
+    "logs",     "cancel",   "import",  "export",    "search",  "eval",   "recipe"};
 
 // By verb and name, with what differs for the verb.
 const std::map<std::pair<uint32_t, std::string_view>, FlagRow>& RowsOfVerbs() {

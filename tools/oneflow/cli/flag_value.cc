@@ -22,17 +22,8 @@ struct Least {
 };
 
 constexpr Least kLeast[] = {
-    {"attempt", 1},
-    {"checkpoint_every", 1},
-    {"cpus_per_process", 1},
-    {"eval_every", 1},
-    {"keep", 1},
-    {"process", 0},
-    {"processes", 1},
-    {"process_index", 0},
-    {"sync_every", 1},
-    {"threads", 1},
-    {"top", 1},
+    {"attempt", 1},       {"cpus_per_process", 1}, {"process", 0},
+    {"process_index", 0}, {"sync_every", 1},       {"top", 1},
 };
 
 gflags::CommandLineFlagInfo FindInfo(const FlagRow& row) {
@@ -52,8 +43,8 @@ absl::Status CheckLeast(const FlagRow& row, const std::string& where, const std:
 }  // namespace
 
 bool MayStandAlone(const FlagRow& row) {
-  if (row.row != nullptr) return IsSwitch(*row.row, *row.message);
-  return row.name == "resume" || FindInfo(row).type == "bool";  // resume may be auto, too
+  if (row.name == "resume") return true;  // it may be auto, too
+  return row.row != nullptr ? IsSwitch(*row.row, *row.message) : FindInfo(row).type == "bool";
 }
 
 absl::Status SetFlag(const FlagRow& row, const std::string& value) {

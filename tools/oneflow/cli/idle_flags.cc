@@ -4,10 +4,12 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/recipe/row.h"
+#include "oneflow_core/tensor/tensor_proto.h"
 #include "planning/recipe/make_plan.h"
 
 namespace oneflow {
@@ -29,17 +31,21 @@ void WarnOfIdleOffload(const GraphSource& source, const PlanRequest& options,
                BytesText(MostDeviceBytes(other->plan)).c_str());
 }
 
-void WarnOfIdleFlags(const Arguments& args, const proto::Recipe& recipe, const Mesh& mesh,
-                     const proto::Graph& graph) {
-  const PlanCase plan{recipe, graph, mesh};
+absl::Status WarnOfIdleFlags(const Arguments& args, const PlanRequest& request,
+                             const proto::Graph& graph) {
+  ASSIGN_OR_RETURN(const PlanRequest complete, Completed(request));
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(complete.recipe.mesh()));
+  const PlanCase plan{complete.recipe, graph, mesh};
   for (const Row& row : RecipeRows()) {
     const std::string name(row.name);
     if (row.idle == nullptr || !args.Given(name) || args.of_recipe.contains(name)) continue;
     const std::string why(row.idle(plan));
     if (why.empty()) continue;
-    std::fprintf(stderr, "oneflow: warning: --%s=%s acts on nothing in this plan: %s\n",
-                 name.c_str(), args.Repeated(name)[0].c_str(), why.c_str());
+    const char* idle = why.starts_with("asks") ? "" : "acts on nothing in this plan: ";
+    std::fprintf(stderr, "oneflow: warning: --%s=%s %s%s\n", name.c_str(),
+                 args.Repeated(name)[0].c_str(), idle, why.c_str());
   }
+  return absl::OkStatus();
 }
 
 }  // namespace oneflow

@@ -14,17 +14,19 @@ std::optional<std::string> Variable(const std::string& name) {
 }
 
 absl::StatusOr<JobPlacement> PlacementFromFlags(
+    const proto::Run& run,
     absl::FunctionRef<std::optional<std::string>(const std::string&)> environment) {
   PlacementFlags flags;
   flags.coordinator = FLAGS_coordinator;
   if (FLAGS_process_index != -1) flags.process_index = FLAGS_process_index;
-  if (FLAGS_processes != 0) flags.processes = FLAGS_processes;
+  if (run.has_processes()) flags.processes = run.processes();
   return FindPlacement(flags, environment);
 }
 
-absl::StatusOr<bool> WorksAlone(const std::string& verb) {
+absl::StatusOr<bool> WorksAlone(const std::string& verb, const proto::Run& run) {
   // Nobody meets, so no address is needed.
-  ASSIGN_OR_RETURN(const JobPlacement placement, PlacementFromFlags([](const std::string& name) {
+  ASSIGN_OR_RETURN(const JobPlacement placement,
+                   PlacementFromFlags(run, [](const std::string& name) {
                      return name == "ONEFLOW_COORDINATOR" ? "127.0.0.1:1" : Variable(name);
                    }));
   if (placement.processes == 1) return true;

@@ -6,6 +6,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "proto/recipe.pb.h"
 #include "training/job/placement.h"
 
 namespace oneflow {
@@ -16,10 +17,11 @@ std::optional<std::string> Variable(const std::string& name);
 // Which process of how many this is, by --coordinator, --process_index, --processes, or by what a
 // launcher has set, in variables that `environment` looks up.
 absl::StatusOr<JobPlacement> PlacementFromFlags(
+    const proto::Run& run,
     absl::FunctionRef<std::optional<std::string>(const std::string&)> environment = Variable);
 
 // True if this process is to do the work of `verb`: process 0 is. If there are several processes,
 // or were asked for (flags, torchrun, srun, ...), a line on stderr says so.
-absl::StatusOr<bool> WorksAlone(const std::string& verb);
+absl::StatusOr<bool> WorksAlone(const std::string& verb, const proto::Run& run);
 
 }  // namespace oneflow

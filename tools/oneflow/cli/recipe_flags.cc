@@ -5,11 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "actor_runtime/device/cores.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/recipe/complete_recipe.h"
 #include "oneflow_core/recipe/field_text.h"
+#include "oneflow_core/train/learning_rate.h"
 #include "tools/oneflow/cli/flag_value.h"
 #include "tools/oneflow/cli/flags.h"
 
@@ -87,12 +89,16 @@ absl::Status TakeRecipe(const Verb& verb, Arguments* args) {
     for (const Row& row : part.rows) {
       const FlagRow* flag = FindFlag(verb.id, row.name);
       const bool is_text = row.form == nullptr || !row.form->is_file;
-      if (flag == nullptr || !row.is_flag || !is_text || !HasField(row, *part.message)) continue;
+      if (flag == nullptr || flag->row != &row || !is_text || !HasField(row, *part.message)) {
+        continue;
+      }
       RETURN_IF_ERROR(TakeField(*flag, FieldText(row, *part.message), args, &others));
     }
   }
-  if (const FlagRow* flag = FindFlag(verb.id, "cluster"); flag && !args->file.cluster().empty()) {
-    RETURN_IF_ERROR(TakeField(*flag, args->file.cluster(), args, &others));
+  for (const auto& [name, said] : {std::pair("graph", args->file.model().graph()),
+                                   std::pair("cluster", args->file.cluster())}) {
+    const FlagRow* flag = FindFlag(verb.id, name);
+    if (flag != nullptr && !said.empty()) RETURN_IF_ERROR(TakeField(*flag, said, args, &others));
   }
   if (!others.empty()) {
     std::fprintf(stderr, "oneflow: --recipe=%s, but %s\n", path.c_str(),
@@ -125,5 +131,17 @@ absl::StatusOr<proto::Run> RunFromFlags(const Arguments& args) {
   RETURN_IF_ERROR(SetGiven(OptimizerRows(), args, run.mutable_optimizer()));
   return run;
 }
+
+absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
+                                                    proto::Optimizer optimizer) {
+  RETURN_IF_ERROR(SetGiven(OptimizerRows(), args, &optimizer));
+  SetDefaults(OptimizerRows(), &optimizer);
+  RETURN_IF_ERROR(CheckOptimizer(optimizer, "--"));
+  return optimizer;
+}
+
+int CountThreads(const proto::Run& run) { return run.has_threads() ? run.threads() : Cores(); }
+
+int64_t StepsToSimulate(const proto::Run& run) { return run.has_steps() ? run.steps() : 2; }
 
 }  // namespace oneflow

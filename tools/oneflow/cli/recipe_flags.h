@@ -28,4 +28,14 @@ absl::StatusOr<proto::Recipe> RecipeFromFlags(const Arguments& args);
 // The run as said, its optimizer among it.
 absl::StatusOr<proto::Run> RunFromFlags(const Arguments& args);
 
+// `optimizer`, in which each given flag counts; what neither says has its default.
+absl::StatusOr<proto::Optimizer> OptimizerFromFlags(const Arguments& args,
+                                                    proto::Optimizer optimizer);
+
+// The threads of a run: all cores where it says none.
+int CountThreads(const proto::Run& run);
+
+// The steps of the run where it says them, else two: the second is one among others.
+int64_t StepsToSimulate(const proto::Run& run);
+
 }  // namespace oneflow

@@ -50,6 +50,7 @@ Verb ModelVerb();
 Verb CompileVerb();
 Verb SearchVerb();
 Verb ExplainVerb();
+Verb RecipeVerb();
 Verb VerifyVerb();
 Verb RunVerb();
 Verb DataVerb();

@@ -22,7 +22,6 @@
 #include "tools/oneflow/cli/backend_flags.h"
 #include "tools/oneflow/cli/device_range.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
@@ -145,26 +144,26 @@ void Progress(int number, int of, const std::string& what) {
   std::fprintf(stderr, "%d/%d %s\n", number + 1, of, what.c_str());
 }
 
-absl::StatusOr<proto::Cluster> CalibrateCpus(const Arguments& args) {
+absl::StatusOr<proto::Cluster> CalibrateCpus(const proto::Run& run) {
   CalibrateOptions options;
-  ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
+  options.threads = CountThreads(run);
   const int most = std::max(1, Cores() / options.threads);
   ASSIGN_OR_RETURN(
       options.devices,
       DeviceCountFromFlags(most, absl::StrCat("of ", options.threads,
                                               " threads each there is room for 1 to ", most)));
-  if (args.Given("processes")) {
-    if (options.devices % FLAGS_processes != 0) {
-      return InputError(absl::StrCat("--processes=", FLAGS_processes),
+  if (run.has_processes()) {
+    if (options.devices % run.processes() != 0) {
+      return InputError(absl::StrCat("--processes=", run.processes()),
                         absl::StrCat("the ", options.devices,
                                      " devices cannot be divided evenly among so many processes"),
                         "use a number that divides them, or give --devices and --threads");
     }
-    options.processes = FLAGS_processes;
+    options.processes = run.processes();
   }
-  if (!FLAGS_interface.empty()) {
+  if (run.has_interface()) {
     ASSIGN_OR_RETURN(const std::vector<NetworkDevice> devices, NetworkDevices());
-    ASSIGN_OR_RETURN(options.interface, ChooseDevice({.interface = FLAGS_interface}, devices));
+    ASSIGN_OR_RETURN(options.interface, ChooseDevice({.interface = run.interface()}, devices));
   }
   options.seconds = FLAGS_seconds;
   options.progress = Progress;
@@ -178,8 +177,8 @@ absl::StatusOr<int> GpusFromFlags(const DeviceBackend& backend) {
   return DeviceCountFromFlags(gpus, absl::StrCat("it has 1 to ", gpus, " GPUs"));
 }
 
-absl::StatusOr<proto::Cluster> CalibrateCuda() {
-  cuda::BackendOptions open{.paths = cuda::FindLibraryPaths(FLAGS_cuda_libs)};
+absl::StatusOr<proto::Cluster> CalibrateCuda(const proto::Run& run) {
+  cuda::BackendOptions open{.paths = cuda::FindLibraryPaths(run.cuda_libs())};
   GpuCalibrateOptions options;
   // The first one knows how many there are.
   ASSIGN_OR_RETURN(DeviceBackend backend, cuda::OpenBackend(open));
@@ -200,15 +199,15 @@ absl::Status CalibrateMachine(const Arguments& args) {
                       absl::StrCat("give ", kShortest, " to ", kLongest));
   }
   ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   const proto::DeviceKind kind = recipe.device();
   const bool gpus = kind == proto::CUDA;
-  if (gpus && args.Given("threads")) {
+  if (gpus && run.has_threads()) {
     return InputError("--threads", "is of CPUs, and --device=cuda measures GPUs", "leave it out");
   }
-  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   if (!gpus) RETURN_IF_ERROR(RefuseGpuFlags(run));
   RETURN_IF_ERROR(TryPath(FLAGS_out));
-  ASSIGN_OR_RETURN(const proto::Cluster cluster, gpus ? CalibrateCuda() : CalibrateCpus(args));
+  ASSIGN_OR_RETURN(const proto::Cluster cluster, gpus ? CalibrateCuda(run) : CalibrateCpus(run));
   std::string fields;
   google::protobuf::TextFormat::PrintToString(cluster, &fields);
   RETURN_IF_ERROR(

@@ -4,8 +4,9 @@
 #include "oneflow_core/print/plan_json.h"
 #include "oneflow_core/print/plan_text.h"
 #include "tools/oneflow/cli/check_decay.h"
+#include "tools/oneflow/cli/cluster_flags.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/precision.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/recipe_flags.h"
@@ -22,7 +23,7 @@ absl::Status CompileGraph(const Arguments& args) {
   RETURN_IF_ERROR(CheckDecay(run.optimizer(), plan.optimizer()));
   RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
   RETURN_IF_ERROR(WriteLayouts(plan));
-  const Report headline = MakeHeadline(plan, ClusterToSimulate(plan), std::string(kProved));
+  const Report headline = MakeHeadline(plan, ClusterToSimulate(args, plan), std::string(kProved));
   if (FLAGS_format != "json") {
     return Print(headline.text + "\n" + PlanSummary(plan) + PrecisionText(plan));
   }

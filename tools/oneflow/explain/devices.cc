@@ -10,14 +10,16 @@
 #include "oneflow_core/print/table.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/print.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 
 namespace oneflow {
 namespace {
 
-absl::Status Devices(const Arguments& /*args*/) {
+absl::Status Devices(const Arguments& args) {
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   using Json = nlohmann::ordered_json;
-  const cuda::CudaReport report = cuda::ReportCuda(FLAGS_cuda_libs);
+  const cuda::CudaReport report = cuda::ReportCuda(run.cuda_libs());
   std::vector<std::vector<std::string>> rows;
   Json gpus = Json::array(), libraries = Json::array();
   for (const cuda::GpuReport& gpu : report.gpus) {

@@ -14,8 +14,8 @@
 #include "oneflow_core/verify/read_plan.h"
 #include "planning/simulate/simulate_on.h"
 #include "planning/simulate/utilization.h"
+#include "tools/oneflow/cli/cluster_flags.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 
@@ -85,9 +85,8 @@ absl::Status DiffVerbMain(const Arguments& args) {
   PlanDiff diff = DiffPlans(a, b, FLAGS_program);
   std::string first = "time of a step: unknown for GPUs without --cluster\n";
   std::optional<proto::Compared> compared;
-  const bool gpus = a.device_kind() == proto::CUDA || b.device_kind() == proto::CUDA;
-  if (!gpus || args.Given("cluster")) {
-    ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(a));
+  if (HasRates(args, a) && HasRates(args, b)) {
+    ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, a));
     ASSIGN_OR_RETURN(first, AddTimes(cluster, a, b, &diff));
     compared = FindCompared(cluster);
   }

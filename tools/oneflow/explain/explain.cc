@@ -16,10 +16,12 @@
 #include "oneflow_core/print/variable_text.h"
 #include "oneflow_core/verify/verify_plan.h"
 #include "planning/simulate/process_traffic.h"
+#include "tools/oneflow/cli/cluster_flags.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/precision.h"
 #include "tools/oneflow/cli/print.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/explain/headline.h"
 #include "tools/oneflow/explain/model_memory.h"
@@ -31,10 +33,11 @@ namespace {
 // The bytes that a step of --program sends between --processes; empty if none are given.
 absl::StatusOr<std::optional<ProcessTraffic>> ProcessTrafficFromFlags(const Arguments& args,
                                                                       const proto::Plan& plan) {
-  if (!args.Given("processes")) return std::nullopt;
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  if (!run.has_processes()) return std::nullopt;
   RETURN_IF_ERROR(Annotate(VerifyPlan(plan), "plan"));
   ASSIGN_OR_RETURN(ProcessTraffic traffic,
-                   FindProcessTraffic(plan, FLAGS_program, FLAGS_processes));
+                   FindProcessTraffic(plan, FLAGS_program, run.processes()));
   return traffic;
 }
 
@@ -52,6 +55,7 @@ absl::Status CheckFlagsOfFormat(const Arguments& args, const std::string& format
 }
 
 absl::Status Explain(const Arguments& args) {
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   const std::string& format = FLAGS_format;
   if (args.Given("after")) {
     if (args.Given("plan")) {
@@ -89,7 +93,7 @@ absl::Status Explain(const Arguments& args) {
     }
   } else if (format == "html") {
     ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
-    ASSIGN_OR_RETURN(text, SimulatedPage(cluster, plan, FLAGS_program, StepsToSimulate(args)));
+    ASSIGN_OR_RETURN(text, SimulatedPage(cluster, plan, FLAGS_program, StepsToSimulate(run)));
   } else {
     text = MakeHeadline(plan, ClusterToSimulate(args, plan), DescribeProof(plan)).text + "\n" +
            (FLAGS_full ? PlanText(plan, only) : PlanSummary(plan) + PrecisionText(plan));

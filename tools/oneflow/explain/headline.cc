@@ -19,7 +19,7 @@
 #include "planning/simulate/model_rates.h"
 #include "planning/simulate/simulate_on.h"
 #include "planning/simulate/utilization.h"
-#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/plan_flags.h"
 #include "training/trainer/plan_facts.h"
 
 namespace oneflow {

@@ -18,8 +18,9 @@
 #include "planning/simulate/simulate_on.h"
 #include "tools/oneflow/cli/device_range.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/print.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/explain/search_pareto.h"
 
@@ -62,7 +63,6 @@ std::string GivenFlags(const Arguments& args, proto::DeviceKind kind) {
 
 absl::StatusOr<SearchSpec> SpecFromFlags(const Arguments& args, int64_t devices) {
   SearchSpec spec;
-  ASSIGN_OR_RETURN(const std::string path, GraphFileFromFlags());
   if (FLAGS_cluster.empty()) {
     return InputError("--cluster",
                       "is missing: a search compares times, which need the rates of "
@@ -73,12 +73,13 @@ absl::StatusOr<SearchSpec> SpecFromFlags(const Arguments& args, int64_t devices)
   for (const std::string& fix : args.Repeated("fix")) {
     RETURN_IF_ERROR(AddFixes("--fix=", fix, &spec.fixed));
   }
-  ASSIGN_OR_RETURN(spec.source, ReadGraphFile(path));
+  ASSIGN_OR_RETURN(spec.source, GraphFromFlags(args));
   if (spec.source.graph.has_mesh()) {
     std::fprintf(stderr, "oneflow: warning: the mesh of %s is not used: search chooses one\n",
-                 path.c_str());
+                 spec.source.file.c_str());
   }
-  ASSIGN_OR_RETURN(spec.given, RequestFromFlags(args, Mesh()));
+  ASSIGN_OR_RETURN(proto::Recipe recipe, RecipeFromFlags(args));
+  ASSIGN_OR_RETURN(spec.given, RequestFromFlags(args, std::move(recipe)));
   const bool gpus = spec.given.cluster.device().kind() == proto::Device::CUDA;
   if (!args.Given("device")) spec.given.recipe.set_device(gpus ? proto::CUDA : proto::CPU);
   RETURN_IF_ERROR(CheckDevices(spec.given.cluster, {{{"data", static_cast<int>(spec.devices)}}}));
@@ -99,7 +100,7 @@ absl::StatusOr<std::vector<int64_t>> DevicesFromFlags() {
   return std::vector<int64_t>{devices};
 }
 
-absl::StatusOr<SearchOptions> ReadSearchOptions() {
+absl::StatusOr<SearchOptions> ReadSearchOptions(const Arguments& args) {
   if (!(FLAGS_budget_seconds > 0)) {
     return InputError(absl::StrCat("--budget_seconds=", FLAGS_budget_seconds),
                       "leaves no time to search", "use e.g. 60");
@@ -109,7 +110,8 @@ absl::StatusOr<SearchOptions> ReadSearchOptions() {
                       absl::StrCat("use at most ", kMostPlans));
   }
   SearchOptions options{.budget_seconds = FLAGS_budget_seconds, .top = static_cast<int>(FLAGS_top)};
-  ASSIGN_OR_RETURN(options.threads, ThreadsFromFlags());
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  options.threads = CountThreads(run);
   return options;
 }
 
@@ -153,7 +155,7 @@ absl::Status SearchPlans(const Arguments& args) {
   }
   ASSIGN_OR_RETURN(const std::vector<int64_t> devices, DevicesFromFlags());
   ASSIGN_OR_RETURN(const SearchSpec spec, SpecFromFlags(args, devices.back()));
-  ASSIGN_OR_RETURN(SearchOptions options, ReadSearchOptions());
+  ASSIGN_OR_RETURN(SearchOptions options, ReadSearchOptions(args));
   ProgressLine line;
   options.observe = [&](const SearchProgress& progress) { line.Print(progress); };
   const ResultFrame frame{.model = spec.source.graph.name(),

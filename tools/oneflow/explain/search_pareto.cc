@@ -15,7 +15,6 @@
 #include "planning/search/pareto_page.h"
 #include "planning/search/pareto_text.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/explain/simulated_page.h"
 

@@ -8,9 +8,11 @@
 #include "planning/simulate/expert_load.h"
 #include "planning/simulate/simulate_on.h"
 #include "planning/simulate/summary.h"
+#include "tools/oneflow/cli/cluster_flags.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/print.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 
 namespace oneflow {
@@ -33,6 +35,7 @@ absl::Status SetSpread(double slow_share, proto::Cluster* cluster) {
 
 absl::Status SimulatePlan(const Arguments& args) {
   RETURN_IF_ERROR(CheckFlagsCompile(args));
+  ASSIGN_OR_RETURN(const proto::Run asked, RunFromFlags(args));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
   ASSIGN_OR_RETURN(proto::Cluster cluster, ClusterToSimulate(args, plan));
   if (args.Given("spread")) RETURN_IF_ERROR(SetSpread(FLAGS_spread, &cluster));
@@ -43,11 +46,11 @@ absl::Status SimulatePlan(const Arguments& args) {
   proto::Plan scaled = plan;
   ScaleExperts(FLAGS_imbalance, &scaled);
   // A trace has every firing.
-  const int64_t skip_after = FLAGS_trace.empty() ? kSkipAfter : SimulateOptions::kNeverSkip;
+  const int64_t skip_after = !asked.has_trace() ? kSkipAfter : SimulateOptions::kNeverSkip;
   ASSIGN_OR_RETURN(const SimulatedRun run,
-                   SimulateOn(cluster, scaled, FLAGS_program, StepsToSimulate(args), skip_after));
-  if (!FLAGS_trace.empty()) {
-    RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_trace, SimulatedTraceJson(plan, run)), "--trace"));
+                   SimulateOn(cluster, scaled, FLAGS_program, StepsToSimulate(asked), skip_after));
+  if (asked.has_trace()) {
+    RETURN_IF_ERROR(Annotate(WriteFile(asked.trace(), SimulatedTraceJson(plan, run)), "--trace"));
   }
   SimulationSummary summary = Summarize(plan, cluster.name(), run);
   summary.compared = FindCompared(cluster);

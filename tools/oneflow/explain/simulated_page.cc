@@ -5,7 +5,7 @@
 #include "planning/simulate/model_rates.h"
 #include "planning/simulate/simulate_on.h"
 #include "planning/simulate/summary.h"
-#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/explain/explain_page.h"
 
 namespace oneflow {

@@ -7,7 +7,7 @@
 #include "oneflow_core/verify/read_plan.h"
 #include "oneflow_core/verify/verify_plan.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 

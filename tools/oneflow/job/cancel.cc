@@ -11,7 +11,6 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/job/command.h"
@@ -61,8 +60,8 @@ absl::Status CancelLocal(const JobRecord& record, const std::string& id) {
   return absl::UnavailableError(absl::StrCat("process ", id, ": cannot be signalled"));
 }
 
-absl::Status Cancel(const Arguments& /*args*/) {
-  ASSIGN_OR_RETURN(const JobDir dir, JobDirFromFlags());
+absl::Status Cancel(const Arguments& args) {
+  ASSIGN_OR_RETURN(const JobDir dir, JobDirFromFlags(args));
   ASSIGN_OR_RETURN(const JobRecord record, dir.ReadRecord());
   if (record.engine == Engine::kKubernetes) {
     return InputError("--job_dir=" + dir.path(), "is a job of Kubernetes, which is not asked",

@@ -14,7 +14,7 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
-#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/job/job.h"
 
@@ -148,8 +148,9 @@ std::string UtcText(std::time_t time) {
   return text;
 }
 
-absl::StatusOr<JobDir> JobDirFromFlags() {
-  if (!FLAGS_job_dir.empty()) return JobDir(FLAGS_job_dir);
+absl::StatusOr<JobDir> JobDirFromFlags(const Arguments& args) {
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  if (run.has_job_dir()) return JobDir(run.job_dir());
   return InputError("--job_dir", "is missing", "name the directory that submit was given");
 }
 

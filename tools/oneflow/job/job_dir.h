@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
+#include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/job/job_spec.h"
 
 namespace oneflow {
@@ -66,7 +67,7 @@ class JobDir {
 std::string UtcText(std::time_t time);
 
 // --job_dir of a verb; an input error where it is missing.
-absl::StatusOr<JobDir> JobDirFromFlags();
+absl::StatusOr<JobDir> JobDirFromFlags(const Arguments& args);
 
 // The lock of a job directory: an open file, locked until it and its copies in other processes are
 // closed. A local job holds it as long as any of its processes lives.

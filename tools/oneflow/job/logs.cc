@@ -7,7 +7,6 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/job/job_dir.h"
@@ -59,7 +58,7 @@ absl::StatusOr<int64_t> AttemptFromFlags(const JobDir& dir) {
 
 absl::Status Logs(const Arguments& args) {
   if (FLAGS_lines < 0) return InputError("--lines", "must not be negative", "0: all");
-  ASSIGN_OR_RETURN(const JobDir dir, JobDirFromFlags());
+  ASSIGN_OR_RETURN(const JobDir dir, JobDirFromFlags(args));
   RETURN_IF_ERROR(dir.ReadRecord().status());
   ASSIGN_OR_RETURN(const int64_t attempt, AttemptFromFlags(dir));
   std::vector<Log> logs = args.Given("process") ? std::vector<Log>() : LoopLogs(dir);

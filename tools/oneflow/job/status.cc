@@ -91,8 +91,8 @@ std::string StatusText(const Json& status) {
   return text;
 }
 
-absl::Status Status(const Arguments& /*args*/) {
-  ASSIGN_OR_RETURN(const JobDir dir, JobDirFromFlags());
+absl::Status Status(const Arguments& args) {
+  ASSIGN_OR_RETURN(const JobDir dir, JobDirFromFlags(args));
   ASSIGN_OR_RETURN(const JobRecord record, dir.ReadRecord());
   const bool is_asked = record.engine != Engine::kKubernetes;
   const absl::StatusOr<std::vector<SlurmJob>> answer = JobsAtEngine(dir, record);

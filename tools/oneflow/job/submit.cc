@@ -16,11 +16,12 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
+#include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/recipe/check_needs.h"
 #include "tools/oneflow/cli/data_list.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
@@ -56,24 +57,24 @@ absl::Status CheckFiles(const std::string& flag, const std::string& list) {
 
 absl::StatusOr<JobSpec> SpecFromFlags(const Arguments& args) {
   JobSpec spec;
+  ASSIGN_OR_RETURN(spec.run, RunFromFlags(args));
   if (FLAGS_engine.empty()) {
     return InputError("--engine", "is missing", "write --engine=slurm, local or kubernetes");
   }
-  if (FLAGS_job_dir.empty()) {
+  if (spec.run.job_dir().empty()) {
     return InputError("--job_dir", "is missing", "name a directory that all nodes see");
   }
   ASSIGN_OR_RETURN(spec.engine, ParseEngine(FLAGS_engine));
   spec.nodes = FLAGS_nodes;
   spec.spare_nodes = FLAGS_spare_nodes;
   spec.processes_per_node = FLAGS_processes_per_node;
-  spec.job_dir = Absolute(FLAGS_job_dir);
+  spec.job_dir = Absolute(spec.run.job_dir());
   spec.folder = Absolute(".");
   std::error_code error;
   spec.oneflow = !FLAGS_oneflow.empty() ? FLAGS_oneflow
                  : spec.engine == Engine::kKubernetes
                      ? "oneflow"
                      : fs::read_symlink("/proc/self/exe", error).string();
-  ASSIGN_OR_RETURN(spec.run, RunFromFlags(args));
   spec.max_restarts = FLAGS_max_restarts;
   spec.max_jobs = FLAGS_max_jobs;
   spec.signal_seconds = FLAGS_signal_seconds;
@@ -131,9 +132,7 @@ absl::Status BeginAttempts(const std::string& path) {
 absl::Status WritePlanFiles(const JobDir& dir, const proto::Plan& plan) {
   if (FLAGS_plan.empty()) {
     RETURN_IF_ERROR(WritePlan(plan, dir.File("job.plan")));
-    ASSIGN_OR_RETURN(const std::string path, GraphFileFromFlags());
-    ASSIGN_OR_RETURN(const std::string graph, ReadFile(path));
-    return WriteFile(dir.File("graph.textproto"), graph);
+    return WriteFile(dir.File("graph.textproto"), GraphFileText(plan.graph()));
   }
   ASSIGN_OR_RETURN(const std::string bytes, ReadFile(FLAGS_plan));
   return WriteFile(dir.File("job.plan"), bytes);

@@ -14,8 +14,8 @@
 #include "oneflow_core/print/plan_text.h"
 #include "tools/oneflow/cli/check_outputs.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/text_progress.h"
 #include "tools/oneflow/model/tokenize_text.h"
@@ -126,8 +126,8 @@ std::string TokensText(const Tokenizer& tokenizer, const std::vector<int32_t>& i
   return "\"" + text + "\"";
 }
 
-absl::Status PrintFiles(const std::vector<TokenizedFile>& files, const Tokenizer& tokenizer,
-                        const TextProgress& progress) {
+absl::Status PrintFiles(const std::vector<TokenizedFile>& files, const std::string& spec,
+                        const Tokenizer& tokenizer, const TextProgress& progress) {
   std::string text;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const TokenizedFile& file : files) {
@@ -146,7 +146,7 @@ absl::Status PrintFiles(const std::vector<TokenizedFile>& files, const Tokenizer
   }
   absl::StrAppendFormat(&text, "tokenizer %s, vocabulary of %d; %.1f MB/s\n", tokenizer.id.Text(),
                         tokenizer.vocab, progress.bytes_per_second() / 1e6);
-  return Print(text, {{"tokenizer", FLAGS_tokenizer},
+  return Print(text, {{"tokenizer", spec},
                       {"tokenizer_hash", tokenizer.id.hash},
                       {"vocab", tokenizer.vocab},
                       {"begin", tokenizer.begin},
@@ -158,9 +158,11 @@ absl::Status PrintFiles(const std::vector<TokenizedFile>& files, const Tokenizer
 }
 
 absl::Status Data(const Arguments& args) {
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  const std::string spec = run.has_tokenizer() ? run.tokenizer() : "bytes";
   TokenizeOptions options;
   ASSIGN_OR_RETURN(options.format, ParseTokenFormat(FLAGS_token_format));
-  ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTokenizer(FLAGS_tokenizer));
+  ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTokenizer(spec));
   options.end_of_text = FLAGS_end_of_text;
   if (options.end_of_text && !tokenizer.end_of_text) {
     return InputError("--end_of_text", "the tokenizer has no such token", "leave the flag out");
@@ -186,9 +188,8 @@ absl::Status Data(const Arguments& args) {
     RETURN_IF_ERROR(CheckEncoded(encoded, texts, path));
     parts.push_back({*part, path, std::move(encoded)});
   }
-  ASSIGN_OR_RETURN(
-      const TokenizerFiles tokenizer_files,
-      ReadTokenizerFiles(FLAGS_tokenizer, tokenizer.id, tokenizer.stops, tokenizer.config));
+  ASSIGN_OR_RETURN(const TokenizerFiles tokenizer_files,
+                   ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops, tokenizer.config));
   std::vector<TokenizedFile> files;
   for (auto& [part, path, encoded] : parts) {
     RETURN_IF_ERROR(encoded.file.Finish());
@@ -197,7 +198,7 @@ absl::Status Data(const Arguments& args) {
   // One of an earlier text may be there.
   if (split.validation.pieces.empty()) RETURN_IF_ERROR(RemoveTokenFile(OutputPath(kValidation)));
   RETURN_IF_ERROR(WriteTokenizerFiles(tokenizer_files, TokenizerFolder(OutputPath(kTrain))));
-  return PrintFiles(files, tokenizer, progress);
+  return PrintFiles(files, spec, tokenizer, progress);
 }
 
 }  // namespace

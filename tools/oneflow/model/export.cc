@@ -17,7 +17,6 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/recipe/parse_bytes.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/verb.h"

@@ -11,8 +11,8 @@
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/backend_flags.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/one_process.h"
+#include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/recipe_flags.h"
@@ -35,8 +35,9 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-absl::StatusOr<SamplingOptions> SamplingFromFlags() {
-  const SamplingOptions options{FLAGS_temperature, FLAGS_top_k, FLAGS_top_p, FLAGS_seed};
+absl::StatusOr<SamplingOptions> SamplingFromFlags(const proto::Run& run) {
+  const SamplingOptions options{FLAGS_temperature, FLAGS_top_k, FLAGS_top_p,
+                                run.has_seed() ? run.seed() : 1};
   RETURN_IF_ERROR(CheckSampling(options));
   return options;
 }
@@ -68,11 +69,11 @@ absl::StatusOr<std::vector<int32_t>> PromptTokens(const Tokenizer& tokenizer,
 }
 
 // --tokenizer, or the one that the checkpoint contains, or bytes where it was made with them.
-absl::StatusOr<Tokenizer> TokenizerToUse(const Arguments& args, const CheckpointReader& checkpoint,
+absl::StatusOr<Tokenizer> TokenizerToUse(const proto::Run& run, const CheckpointReader& checkpoint,
                                          const std::string& folder) {
   const auto& files = checkpoint.tokenizer_files();
-  const bool contained = !args.Given("tokenizer") && files != nullptr;
-  if (!args.Given("tokenizer") && !contained && checkpoint.tokenizer() != BytesTokenizerId()) {
+  const bool contained = !run.has_tokenizer() && files != nullptr;
+  if (!run.has_tokenizer() && !contained && checkpoint.tokenizer() != BytesTokenizerId()) {
     return InputError(
         folder,
         "contains no tokenizer, and was not made with bytes: its tokenizer is " +
@@ -81,7 +82,9 @@ absl::StatusOr<Tokenizer> TokenizerToUse(const Arguments& args, const Checkpoint
             ? "give it with --tokenizer"
             : "give it with --tokenizer; --tokenizer=bytes takes each byte as a token");
   }
-  const std::string spec = contained ? TokenizerSpecIn(folder) : FLAGS_tokenizer;
+  const std::string spec = contained             ? TokenizerSpecIn(folder)
+                           : run.has_tokenizer() ? run.tokenizer()
+                                                 : "bytes";
   ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(spec));
   const std::string where = contained ? spec : "--tokenizer=" + spec;
   RETURN_IF_ERROR(CheckTokenizer(folder, checkpoint.tokenizer(), where, tokenizer.id, PrintNotice));
@@ -161,15 +164,16 @@ absl::StatusOr<Generated> Continue(LanguageModel& model, std::vector<int32_t> to
 }
 
 absl::Status Generate(const Arguments& args) {
-  ASSIGN_OR_RETURN(const bool works, WorksAlone("generate"));
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  ASSIGN_OR_RETURN(const bool works, WorksAlone("generate", run));
   if (!works) return absl::OkStatus();
   if (FLAGS_tokens < 1)
     return InputError("--tokens=" + std::to_string(FLAGS_tokens), "must be at least 1");
-  ASSIGN_OR_RETURN(const SamplingOptions sampling, SamplingFromFlags());
+  ASSIGN_OR_RETURN(const SamplingOptions sampling, SamplingFromFlags(run));
   ASSIGN_OR_RETURN(const std::string folder,
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
-  ASSIGN_OR_RETURN(const Tokenizer tokenizer, TokenizerToUse(args, *reader, folder));
+  ASSIGN_OR_RETURN(const Tokenizer tokenizer, TokenizerToUse(run, *reader, folder));
   ASSIGN_OR_RETURN(const proto::Plan plan, CompileToGenerate(args, reader->graph()));
   RETURN_IF_ERROR(WriteLayouts(plan));
   ASSIGN_OR_RETURN(const ModelFacts facts, FactsOfModel(plan));
@@ -179,7 +183,6 @@ absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(tokenizer, reader->notes(), vocab));
   RETURN_IF_ERROR(reader->CheckVariables(plan));
 
-  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   RuntimeOptions options;
   RETURN_IF_ERROR(SetRuntimeOptions(run, &options));
   options.notice = PrintNotice;

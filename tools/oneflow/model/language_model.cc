@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compiler/programs.h"
 #include "compiler/passes/passes.h"
+#include "compiler/programs.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {

@@ -12,8 +12,8 @@
 #include "tools/oneflow/cli/backend_flags.h"
 #include "tools/oneflow/cli/check_outputs.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/one_process.h"
+#include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
@@ -101,7 +101,8 @@ absl::Status WriteFetched(const FetchedTensors& fetched, const Files& fetches) {
 }
 
 absl::Status RunGraph(const Arguments& args) {
-  ASSIGN_OR_RETURN(const bool works, WorksAlone("run"));
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  ASSIGN_OR_RETURN(const bool works, WorksAlone("run", run));
   if (!works) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Files feeds, ParseFiles(args, "feed"));
   ASSIGN_OR_RETURN(const Files fetches, ParseFiles(args, "fetch"));
@@ -115,7 +116,6 @@ absl::Status RunGraph(const Arguments& args) {
                       "use `oneflow train` or `oneflow generate` for a model that reads tokens");
   }
   // Proves the plan, which may be edited: what is looked up in it below is there.
-  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   RuntimeOptions options;
   RETURN_IF_ERROR(SetRuntimeOptions(run, &options));
   options.notice = PrintNotice;
@@ -137,7 +137,7 @@ absl::Status RunGraph(const Arguments& args) {
   }
 
   RunContext context;
-  context.seed = FLAGS_seed;
+  context.seed = run.has_seed() ? run.seed() : 1;
   RETURN_IF_ERROR(runtime->Run("init", context, 1));
   FetchedTensors fetched;
   std::mutex mutex;  // pieces may come from several host workers

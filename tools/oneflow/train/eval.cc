@@ -16,8 +16,8 @@
 #include "oneflow_core/plan/plan_lookup.h"
 #include "tools/oneflow/cli/backend_flags.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/one_process.h"
+#include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/recipe_flags.h"
@@ -126,9 +126,9 @@ absl::Status CheckLoss(const MeanLoss& loss, const WeightCheck& weights) {
 }
 
 absl::Status Evaluate(const Arguments& args) {
-  ASSIGN_OR_RETURN(const bool works, WorksAlone("eval"));
-  if (!works) return absl::OkStatus();
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  ASSIGN_OR_RETURN(const bool works, WorksAlone("eval", run));
+  if (!works) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string folder,
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));

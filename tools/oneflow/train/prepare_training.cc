@@ -9,7 +9,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/train/learning_rate.h"
 #include "tools/oneflow/cli/check_decay.h"
-#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/trainer/plan_facts.h"
@@ -51,7 +51,7 @@ absl::StatusOr<PreparedTraining> PrepareTraining(proto::Run run, proto::Plan pla
     // Ids behind the vocabulary are padding: data must not have them.
     if (reader->notes().vocab > 0) model.vocab = std::min(model.vocab, reader->notes().vocab);
   }
-  const std::string resumed = CheckpointOfResume();
+  const std::string resumed = CheckpointOfResume(run);
   if (resumed.empty()) RETURN_IF_ERROR(CheckKeepsSource(run));
   ASSIGN_OR_RETURN(TrainingData data,
                    OpenTrainingData(run, model,

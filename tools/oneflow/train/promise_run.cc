@@ -8,7 +8,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/compared_text.h"
 #include "planning/simulate/simulate_on.h"
-#include "tools/oneflow/cli/load.h"
+#include "tools/oneflow/cli/cluster_flags.h"
 
 namespace oneflow {
 namespace {
@@ -37,7 +37,8 @@ absl::StatusOr<std::optional<Promise>> PromiseOfRun(const Arguments& args, const
                                                     const KernelSetups& setups, int processes,
                                                     double machine_flops, bool predicts) {
   const proto::Plan& plan = runtime.plan();
-  if (args.Given("cluster")) {
+  const bool gpus = plan.device_kind() != proto::CPU;
+  if (args.Given("cluster") || (gpus && HasRates(args, plan))) {
     ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
     ASSIGN_OR_RETURN(Promise promise,
                      MakePromise(plan, cluster, "simulated on " + cluster.name(), predicts));
@@ -45,7 +46,7 @@ absl::StatusOr<std::optional<Promise>> PromiseOfRun(const Arguments& args, const
     promise.band = ComparedText(promise.compared);
     return promise;
   }
-  if (plan.device_kind() != proto::CPU) {
+  if (gpus) {
     if (!predicts) return std::nullopt;
     return InputError("--predict", "the plan is for GPUs, and says nothing of their rates",
                       "give --cluster=FILE, which `oneflow calibrate --device=cuda` measures");

@@ -15,7 +15,6 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/recipe/field_text.h"
 #include "tools/oneflow/cli/data_list.h"
-#include "tools/oneflow/cli/load.h"
 #include "training/data/data_file.h"
 
 namespace oneflow {

@@ -13,8 +13,8 @@
 #include "oneflow_core/recipe/check_needs.h"
 #include "oneflow_core/recipe/field_text.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/load.h"
 #include "tools/oneflow/cli/one_process.h"
+#include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
@@ -91,8 +91,8 @@ absl::Status Train(const Arguments& args) {
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   ListenToSigusr1();
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
-  ASSIGN_OR_RETURN(const JobPlacement placement, PlacementFromFlags());
   ASSIGN_OR_RETURN(proto::Run run, RunFromFlags(args));
+  ASSIGN_OR_RETURN(const JobPlacement placement, PlacementFromFlags(run));
   RETURN_IF_ERROR(CheckNeeds(RunRows(), run));
   SetDefaults(RunRows(), &run);  // the optimizer's are the plan's
   JobReport report(run.job_dir(), placement.attempt);

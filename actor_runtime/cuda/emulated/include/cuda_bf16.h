@@ -34,19 +34,3 @@ inline __nv_bfloat16 __float2bfloat16_rn(float x) {
   return __ushort_as_bfloat16(
       static_cast<unsigned short>((bits + 0x7fff + (bits >> 16 & 1)) >> 16));
 }
-inline __nv_bfloat16 __float2bfloat16(float x) { return __float2bfloat16_rn(x); }
-
-struct alignas(4) __nv_bfloat162 {
-  __nv_bfloat16 x, y;
-};
-
-inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
-  return {__float2bfloat16_rn(x), __float2bfloat16_rn(y)};
-}
-inline __nv_bfloat162 __float22bfloat162_rn(float2 v) { return __floats2bfloat162_rn(v.x, v.y); }
-inline float2 __bfloat1622float2(__nv_bfloat162 v) {
-  return {__bfloat162float(v.x), __bfloat162float(v.y)};
-}
-inline __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) { return {x, y}; }
-inline float __low2float(__nv_bfloat162 v) { return __bfloat162float(v.x); }
-inline float __high2float(__nv_bfloat162 v) { return __bfloat162float(v.y); }

@@ -1,0 +1,232 @@
+#include "tools/oneflow/cli/plan_flags.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "compiler/memory/plan_memory.h"
+#include "compiler/schedule/order_file.h"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/model/model.h"
+#include "oneflow_core/recipe/complete_recipe.h"
+#include "oneflow_core/recipe/field_text.h"
+#include "oneflow_core/recipe/parse_bytes.h"
+#include "oneflow_core/tensor/tensor_proto.h"
+#include "oneflow_core/verify/verify_plan.h"
+#include "planning/recipe/changes_that_fit.h"
+#include "planning/recipe/make_plan.h"
+#include "tools/oneflow/cli/cluster_flags.h"
+#include "tools/oneflow/cli/flag_table.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/idle_flags.h"
+#include "tools/oneflow/cli/plan_file.h"
+#include "tools/oneflow/cli/progress_printer.h"
+#include "tools/oneflow/cli/recipe_flags.h"
+#include "tools/oneflow/cli/warn_of_axes.h"
+#include "training/checkpoint/checkpoint.h"
+
+namespace oneflow {
+namespace {
+
+// True of a run that may go on from a checkpoint.
+bool MayGoOn(const proto::Run& run) {
+  return !run.checkpoint_dir().empty() && (run.resume() == "true" || run.resume() == "auto");
+}
+
+absl::Status FixedByPlan(const std::string& flag) {
+  return InputError("--" + flag, "cannot be given together with --plan: the plan has it fixed",
+                    "leave one of the two out");
+}
+
+// The folder of the checkpoint that the run begins with, or goes on from.
+absl::StatusOr<std::string> FindCheckpoint(const proto::Run& run) {
+  if (!run.has_init_from()) {
+    const std::string resumed = CheckpointOfResume(run);
+    if (!resumed.empty()) return resumed;
+    return InputError("--graph",
+                      MayGoOn(run) ? "is missing, and --checkpoint_dir=" + run.checkpoint_dir() +
+                                         " has no checkpoint to take it from"
+                                   : "is missing",
+                      "write one with `oneflow model gpt --out=gpt.textproto`");
+  }
+  std::error_code ignored;  // the reader of the file reports an error
+  if (std::filesystem::exists(run.init_from() + "/manifest.json", ignored)) return run.init_from();
+  return LatestCheckpoint(run.init_from());
+}
+
+// What is not said is as it was in the run that goes on: what WarnOfChanges compares, so that such
+// a run is the same one.
+absl::Status TakeFromRun(const Arguments& args, const std::string& checkpoint,
+                         PlanRequest* request) {
+  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
+  const auto take = [&](std::string_view name) {
+    if (args.Given(name)) return;
+    CopyField(*FindRow(RecipeRows(), name), reader->recipe(), &request->recipe);
+  };
+  take("documents");
+  if (!args.Given("batch") && !args.Given("sync_every")) {
+    take("batch");
+    take("micro_batches");
+  }
+  if (!args.Given("precision")) {
+    take("precision");
+    take("residual");
+  }
+  take("loss_pieces");
+  ASSIGN_OR_RETURN(request->optimizer, OptimizerFromFlags(args, reader->optimizer()));
+  return absl::OkStatus();
+}
+
+// The source and the request of compiling, according to the flags.
+struct ToCompile {
+  GraphSource source;
+  PlanRequest request;
+};
+
+absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
+  ToCompile result;
+  ASSIGN_OR_RETURN(result.source, GraphFromFlags(args));
+  const proto::Graph& graph = result.source.graph;
+  ASSIGN_OR_RETURN(proto::Recipe recipe, RecipeFromFlags(args));
+  if (!recipe.has_mesh()) *recipe.mutable_mesh() = graph.mesh();
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(recipe.mesh()));
+  WarnOfAxes(graph, mesh);
+  ASSIGN_OR_RETURN(result.request, RequestFromFlags(args, std::move(recipe)));
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  if (FLAGS_graph.empty() && !args.file.model().has_family() && !run.has_init_from()) {
+    // The graph is that of this checkpoint.
+    RETURN_IF_ERROR(TakeFromRun(args, CheckpointOfResume(run), &result.request));
+  }
+  RETURN_IF_ERROR(WarnOfIdleFlags(args, result.request, graph));
+  return result;
+}
+
+}  // namespace
+
+std::string DescribeProof(const proto::Plan& plan) {
+  const absl::Status status = VerifyPlan(plan);
+  if (status.ok()) return std::string(kProved);
+  return "REFUSED: " + std::string(ToStd(status.message()));
+}
+
+absl::Status CheckFlagsCompile(const Arguments& args) {
+  if (!args.Given("plan")) return absl::OkStatus();
+  for (const auto& [flag, value] : args.flags) {
+    if (HasProperty(flag, verbs::kOfOptimizer)) return FixedByPlan(flag);
+  }
+  if (!args.Given("threads")) return absl::OkStatus();
+  return InputError("--threads", "acts on nothing: --plan is compiled, and is not run here",
+                    "leave it out; kernel_threads in the file of --cluster says it");
+}
+
+absl::StatusOr<PlanRequest> RequestFromFlags(const Arguments& args, proto::Recipe recipe) {
+  PlanRequest request;
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(recipe.mesh()));
+  ASSIGN_OR_RETURN(request.cluster, ClusterFromFlags(args, mesh));
+  ASSIGN_OR_RETURN(request.optimizer, OptimizerFromFlags(args, {}));
+  request.recipe = std::move(recipe);
+  if (args.Given("order")) {  // read again, with the lines of what is wrong in it
+    const std::string file = args.Repeated("order")[0];
+    ASSIGN_OR_RETURN(const std::string text, ReadFile(file, "--order wants a textproto"));
+    ASSIGN_OR_RETURN(*request.recipe.mutable_order(), ParseOrder(text, file));
+  }
+  if (!FLAGS_layouts_out.empty()) request.recipe.set_state_layouts(true);
+  return request;
+}
+
+std::string CheckpointOfResume(const proto::Run& run) {
+  if (!MayGoOn(run)) return "";
+  const absl::StatusOr<std::vector<ListedCheckpoint>> all = ListCheckpoints(run.checkpoint_dir());
+  if (!all.ok()) return "";  // the run reports it
+  for (const ListedCheckpoint& listed : *all) {
+    if (listed.complete && CheckpointReader::Open(listed.folder).ok()) return listed.folder;
+  }
+  return "";
+}
+
+absl::StatusOr<GraphSource> GraphFromFlags(const Arguments& args) {
+  if (FLAGS_graph.empty() && args.file.model().has_family()) {
+    ASSIGN_OR_RETURN(const proto::Model model, CompleteModel(args.file.model()));
+    return GraphSource{BuildModel(model), FLAGS_recipe, {}};
+  }
+  std::string path = FLAGS_graph;
+  if (path.empty()) {
+    ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+    ASSIGN_OR_RETURN(path, FindCheckpoint(run));
+    path += "/graph.textproto";
+  } else if (IsPlanFile(path)) {
+    ASSIGN_OR_RETURN(const proto::Plan plan, ReadPlan(path));
+    return GraphSource{plan.graph(), path, {}};
+  }
+  return ReadGraphFile(path);
+}
+
+absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
+  ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
+  absl::StatusOr<Planned> planned = MakePlan(given.source, given.request);
+  if (absl::IsResourceExhausted(planned.status())) {
+    return WithChangesThatFit(planned.status(), given.source, given.request, PrintNotice);
+  }
+  RETURN_IF_ERROR(planned.status());
+  WarnOfIdleOffload(given.source, given.request, planned->plan);
+  return std::move(planned->plan);
+}
+
+absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std::string& pass) {
+  ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
+  return MakeTextAfter(given.source, given.request, FLAGS_program, pass);
+}
+
+absl::Status WriteLayouts(const proto::Plan& plan) {
+  if (FLAGS_layouts_out.empty()) return absl::OkStatus();
+  return Annotate(WriteFile(FLAGS_layouts_out, GraphFileText(plan.graph())), "--layouts_out");
+}
+
+absl::StatusOr<proto::Plan> CompileToGenerate(const Arguments& args, const proto::Graph& graph) {
+  ASSIGN_OR_RETURN(proto::Recipe recipe, RecipeFromFlags(args));
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(recipe.mesh()));
+  WarnOfAxes(graph, mesh);
+  recipe.set_purpose(proto::Recipe::GENERATION);
+  recipe.set_batch(mesh.devices());
+  recipe.set_schedule("gpipe");
+  ASSIGN_OR_RETURN(const PlanRequest request, RequestFromFlags(args, std::move(recipe)));
+  return Compile(graph, graph.name(), request);
+}
+
+absl::StatusOr<proto::Plan> CompileToEvaluate(const Arguments& args, const proto::Graph& graph,
+                                              bool documents) {
+  ASSIGN_OR_RETURN(proto::Recipe recipe, RecipeFromFlags(args));
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(recipe.mesh()));
+  WarnOfAxes(graph, mesh);
+  recipe.set_purpose(proto::Recipe::EVALUATION);
+  recipe.set_documents(documents);
+  ASSIGN_OR_RETURN(const PlanRequest request, RequestFromFlags(args, std::move(recipe)));
+  return Compile(graph, graph.name(), request);
+}
+
+absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, const PlanReader& read) {
+  if (FLAGS_plan.empty()) {
+    ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+    const bool has_graph = !FLAGS_graph.empty() || args.file.model().has_family();
+    if (has_graph || run.has_init_from() || MayGoOn(run)) return CompileFromFlags(args);
+    return InputError("--plan", "is missing", "write --plan=gpt.plan, or --graph=gpt.textproto");
+  }
+  for (const auto& [flag, value] : args.flags) {
+    if (HasProperty(flag, verbs::kFixedByPlan)) return FixedByPlan(flag);
+  }
+  ASSIGN_OR_RETURN(proto::Plan plan, read(FLAGS_plan));
+  if (!FLAGS_memory.empty()) {
+    ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory=" + FLAGS_memory, FLAGS_memory));
+    RETURN_IF_ERROR(Annotate(CheckCapacity(plan, bytes), FLAGS_plan));
+  }
+  ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
+  if (recipe.has_host_memory()) {
+    ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
+    RETURN_IF_ERROR(Annotate(CheckHostCapacity(plan, cluster, recipe.host_memory()), FLAGS_plan));
+  }
+  return plan;
+}
+
+}  // namespace oneflow

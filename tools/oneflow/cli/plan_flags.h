@@ -1,0 +1,58 @@
+// From flags to a plan: --plan read, or a graph compiled by the recipe that flags and --recipe say.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "compiler/compile.h"
+#include "oneflow_core/verify/read_plan.h"
+#include "proto/graph.pb.h"
+#include "proto/plan.pb.h"
+#include "proto/recipe.pb.h"
+#include "tools/oneflow/cli/verb.h"
+
+namespace oneflow {
+
+// --plan read, or CompileFromFlags.
+using PlanReader = std::function<absl::StatusOr<proto::Plan>(const std::string& path)>;
+absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args,
+                                          const PlanReader& read = &ReadPlan);
+
+// The graph compiled by the recipe. With the graph of the checkpoint that a run goes on from, what
+// decides results and is not said is that run's.
+absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
+
+// What is said of a plan: the recipe, the cluster for its mesh, the optimizer.
+absl::StatusOr<PlanRequest> RequestFromFlags(const Arguments& args, proto::Recipe recipe);
+
+// The newest checkpoint that can be opened of a run that goes on from one; empty otherwise.
+std::string CheckpointOfResume(const proto::Run& run);
+
+// The graph of --graph, also of a plan; without it, that of the model of --recipe, or of the
+// checkpoint that the run begins with, or goes on from.
+absl::StatusOr<GraphSource> GraphFromFlags(const Arguments& args);
+
+// The text of --program after a pass of compile: TextAfter in compile.h.
+absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std::string& pass);
+
+// Writes the graph of a plan to --layouts_out, if that is given.
+absl::Status WriteLayouts(const proto::Plan& plan);
+
+// `graph` compiled for --mesh and one sequence a device: what `generate` runs.
+absl::StatusOr<proto::Plan> CompileToGenerate(const Arguments& args, const proto::Graph& graph);
+
+// `graph` compiled for --mesh, --batch, --micro_batches, --precision, ...: what `eval` runs.
+absl::StatusOr<proto::Plan> CompileToEvaluate(const Arguments& args, const proto::Graph& graph,
+                                              bool documents);
+
+// The verdict of VerifyPlan in words: kProved, or the refusal.
+inline constexpr std::string_view kProved = "live, memory-safe, type-safe";
+std::string DescribeProof(const proto::Plan& plan);
+
+// Refuses, with --plan, flags of the optimizer and --threads: in verbs that only read a plan they
+// are for a graph that is compiled.
+absl::Status CheckFlagsCompile(const Arguments& args);
+
+}  // namespace oneflow

@@ -1,0 +1,47 @@
+// oneflow recipe: prints the complete recipe that made a plan.
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/util/json_util.h>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/file.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/verify/read_plan.h"
+#include "proto/recipe.pb.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/print.h"
+#include "tools/oneflow/cli/verb.h"
+
+namespace oneflow {
+namespace {
+
+absl::Status PrintRecipe(const Arguments&) {
+  if (FLAGS_plan.empty()) return InputError("--plan", "is missing", "write --plan=gpt.plan");
+  ASSIGN_OR_RETURN(const proto::Plan plan, ReadPlan(FLAGS_plan));
+  proto::RecipeFile file;
+  file.mutable_model()->set_graph(FLAGS_plan);
+  *file.mutable_recipe() = plan.recipe();
+  *file.mutable_run()->mutable_optimizer() = plan.optimizer();
+  file.set_cluster(FLAGS_plan);
+
+  std::string text, json;
+  google::protobuf::TextFormat::PrintToString(file, &text);
+  text = absl::StrCat("# Made ", FLAGS_plan, ", whose graph and cluster it names.\n", text);
+  if (!FLAGS_out.empty()) {
+    return Annotate(WriteFile(FLAGS_out, text), "--out");
+  }
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  if (!google::protobuf::util::MessageToJsonString(file, &json, options).ok()) {
+    return absl::InternalError("a recipe has no JSON");
+  }
+  return Print(text, nlohmann::ordered_json::parse(json), 1);
+}
+
+}  // namespace
+
+Verb RecipeVerb() {
+  return {verbs::kRecipe, "print the complete recipe that made a plan",
+          "oneflow recipe --plan=gpt.plan --out=gpt.recipe\n", PrintRecipe};
+}
+
+}  // namespace oneflow
