@@ -37,7 +37,7 @@ absl::Status ParseStageLayers(std::string_view where, std::string_view text,
                               proto::StageLayers* layers) {
   for (const absl::string_view part : absl::StrSplit(ToAbsl(text), ',')) {
     int number = 0;
-    if (!absl::SimpleAtoi(part, &number)) {
+    if (!absl::SimpleAtoi(part, &number) || number < 0) {
       return InputError(where, absl::StrCat("\"", part, "\" is no number of layers"),
                         "write e.g. 2,3,3,2");
     }

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/recipe/forms.h"
 
 namespace oneflow {
 namespace {
@@ -15,7 +14,7 @@ namespace {
 // the cheapest policy has what is left.
 class CountsSearch {
  public:
-  CountsSearch(const FamilyCosts& costs, int stage, int blocks, double capacity)
+  CountsSearch(const GroupCosts& costs, int stage, int blocks, double capacity)
       : costs_(costs), stage_(stage), capacity_(capacity), counts_(costs.policies(), 0) {
     for (int p = 0; p < costs.policies(); ++p) {
       PolicyCounts all(costs.policies(), 0);
@@ -96,7 +95,7 @@ class CountsSearch {
     bytes_ = bytes;
   }
 
-  const FamilyCosts& costs_;
+  const GroupCosts& costs_;
   const int stage_;
   const double capacity_;
   std::vector<double> each_;  // seconds of a block, by policy
@@ -106,7 +105,7 @@ class CountsSearch {
   double seconds_ = 0, bytes_ = 0;
 };
 
-absl::StatusOr<std::optional<BlockMix>> ChooseAlone(const FamilyCosts& costs,
+absl::StatusOr<std::optional<BlockMix>> ChooseAlone(const GroupCosts& costs,
                                                     const std::vector<int>& blocks,
                                                     double capacity) {
   BlockMix mix;
@@ -121,7 +120,7 @@ absl::StatusOr<std::optional<BlockMix>> ChooseAlone(const FamilyCosts& costs,
 }
 
 // The most bytes of a stage.
-double FindBytes(const FamilyCosts& costs, const std::vector<PolicyCounts>& counts) {
+double FindBytes(const GroupCosts& costs, const std::vector<PolicyCounts>& counts) {
   double most = 0;
   for (int s = 0; s < costs.stages(); ++s) most = std::max(most, costs.Bytes(s, counts[s]));
   return most;
@@ -129,7 +128,7 @@ double FindBytes(const FamilyCosts& costs, const std::vector<PolicyCounts>& coun
 
 // Orders depend on the counts, and the bytes of counts on the orders: they are chosen in turn, from
 // these orders on, and the best of those that fit together is taken.
-absl::Status ChooseInTurn(FamilyCosts costs, const std::vector<int>& blocks, double capacity,
+absl::Status ChooseInTurn(GroupCosts costs, const std::vector<int>& blocks, double capacity,
                           std::optional<BlockMix>* best) {
   constexpr int kTurns = 4;
   for (int i = 0; i < kTurns; ++i) {
@@ -145,7 +144,7 @@ absl::Status ChooseInTurn(FamilyCosts costs, const std::vector<int>& blocks, dou
 
 }  // namespace
 
-std::optional<PolicyCounts> ChooseCounts(const FamilyCosts& costs, int stage, int blocks,
+std::optional<PolicyCounts> ChooseCounts(const GroupCosts& costs, int stage, int blocks,
                                          double capacity) {
   if (blocks > 0) return CountsSearch(costs, stage, blocks, capacity).best();
   const PolicyCounts none(costs.policies(), 0);
@@ -153,7 +152,7 @@ std::optional<PolicyCounts> ChooseCounts(const FamilyCosts& costs, int stage, in
   return fits ? std::optional(none) : std::nullopt;
 }
 
-absl::StatusOr<std::optional<BlockMix>> ChooseMix(const FamilyCosts& costs,
+absl::StatusOr<std::optional<BlockMix>> ChooseMix(const GroupCosts& costs,
                                                   const std::vector<int>& blocks, double capacity) {
   if (!costs.fits_orders()) return ChooseAlone(costs, blocks, capacity);
   std::optional<BlockMix> best;
@@ -167,7 +166,7 @@ absl::StatusOr<std::optional<BlockMix>> ChooseMix(const FamilyCosts& costs,
   return best;
 }
 
-std::optional<std::vector<int>> BalanceBlocks(const FamilyCosts& costs, int blocks,
+std::optional<std::vector<int>> BalanceBlocks(const GroupCosts& costs, int blocks,
                                               double capacity) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   std::vector<int> result(costs.stages(), 1);
@@ -189,8 +188,8 @@ std::optional<std::vector<int>> BalanceBlocks(const FamilyCosts& costs, int bloc
   return result;
 }
 
-std::string RecomputeWords(const std::vector<PolicyCounts>& counts, const std::vector<int>& slices,
-                           bool gathers) {
+proto::Recompute MakeRecompute(const std::vector<PolicyCounts>& counts,
+                               const std::vector<int>& slices, bool gathers) {
   const auto stages = static_cast<int>(counts.size());
   const int chunks = static_cast<int>(slices.size()) / stages;
   std::vector<std::vector<int>> by_policy(counts[0].size(), std::vector<int>(slices.size(), 0));
@@ -214,7 +213,7 @@ std::string RecomputeWords(const std::vector<PolicyCounts>& counts, const std::v
     term.set_policy(std::string(kPolicies[p]));
     if (!all) term.mutable_counts()->Assign(n.begin(), alike ? n.begin() + 1 : n.end());
   }
-  return kRecomputeForm.print(recompute);
+  return recompute;
 }
 
 }  // namespace oneflow

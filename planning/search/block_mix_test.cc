@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "oneflow_core/model/annotate_recompute.h"
+#include "oneflow_core/recipe/forms.h"
 #include "planning/search/draw_for_test.h"
 #include "planning/search/relaxed_mix.h"
 
@@ -69,12 +69,13 @@ std::vector<int> ByStage(const Case& at) {
   return blocks;
 }
 
-FamilyCosts Make(const Case& at, const std::vector<ShortCosts>& costs, bool fits_orders = true) {
-  PlanFamily family{.micro_batches = at.micro_batches};
-  if (at.stages > 1) family.mesh = *ParseMesh("pipe=" + std::to_string(at.stages));
-  family.schedule = at.schedule, family.chunks = at.chunks;
-  absl::StatusOr<FamilyCosts> made =
-      FamilyCosts::Make(PlanRequest(), family, costs, at.slices, fits_orders);
+GroupCosts Make(const Case& at, const std::vector<ShortCosts>& costs, bool fits_orders = true) {
+  proto::Recipe group = MakeCandidate(RecipeOf("--schedule=" + at.schedule));
+  if (at.stages > 1)
+    *group.mutable_mesh() = RecipeOf("--mesh=pipe=" + std::to_string(at.stages)).mesh();
+  group.set_micro_batches(at.micro_batches), group.set_chunks(at.chunks);
+  absl::StatusOr<GroupCosts> made =
+      GroupCosts::Make(PlanRequest(), group, costs, at.slices, fits_orders);
   INFO(made.status().message());
   REQUIRE(made.ok());
   return *std::move(made);
@@ -111,7 +112,7 @@ std::vector<PolicyCounts> ListCounts(int blocks) {
 }
 
 // The least seconds of a stage, of all counts that fit; kNever where none does.
-double FindLeast(const FamilyCosts& costs, int stage, int blocks, double capacity) {
+double FindLeast(const GroupCosts& costs, int stage, int blocks, double capacity) {
   double least = kNever;
   for (const PolicyCounts& counts : ListCounts(blocks)) {
     if (capacity > 0 && costs.Bytes(stage, counts) > capacity) continue;
@@ -121,7 +122,7 @@ double FindLeast(const FamilyCosts& costs, int stage, int blocks, double capacit
 }
 
 // Between what the stages need at least and at most, or a little beyond; 0 now and then.
-double DrawCapacity(const FamilyCosts& costs, const std::vector<int>& blocks, Dice* dice) {
+double DrawCapacity(const GroupCosts& costs, const std::vector<int>& blocks, Dice* dice) {
   if (dice->Chance(.1)) return 0;
   double least = kNever, most = 0;
   for (int s = 0; s < costs.stages(); ++s) {
@@ -139,7 +140,7 @@ TEST_CASE("counts: those of a stage take least of all that fit") {
   for (int i = 0; i < 20; ++i) {
     for (const Case& at : Cases()) {
       INFO(Text(at));
-      const FamilyCosts costs = Make(at, DrawCosts(&dice));
+      const GroupCosts costs = Make(at, DrawCosts(&dice));
       const std::vector<int> blocks = ByStage(at);
       const double capacity = DrawCapacity(costs, blocks, &dice);
       for (int s = 0; s < at.stages; ++s) {
@@ -169,14 +170,14 @@ TEST_CASE("counts: of those that take equally long, the first that need least") 
     costs[p].last.kept = {};
     costs[p].last.transients = {};
   }
-  const FamilyCosts all = Make({"1f1b", 1, 1, {4}}, costs);
+  const GroupCosts all = Make({"1f1b", 1, 1, {4}}, costs);
   CHECK(ChooseCounts(all, 0, 4, 0) == PolicyCounts{0, 0, 4, 0});
   CHECK(ChooseCounts(all, 0, 0, 0) == PolicyCounts{0, 0, 0, 0});
   CHECK(ChooseCounts(all, 0, 4, 1e-9) == std::nullopt);
 }
 
 // The shortest that the longest of three stages can be, whoever has how many of the blocks.
-double FindBalance(const FamilyCosts& costs, int blocks, double capacity) {
+double FindBalance(const GroupCosts& costs, int blocks, double capacity) {
   double shortest = kNever;
   for (int a = 1; a + 2 <= blocks; ++a) {
     for (int b = 1; a + b + 1 <= blocks; ++b) {
@@ -195,7 +196,7 @@ TEST_CASE("balance: the longest stage is as short as it can be") {
   for (int i = 0; i < 60; ++i) {
     const int blocks = static_cast<int>(3 + dice.Below(8));
     const Case at{dice.One<std::string>({"1f1b", "zero_bubble"}), 3, 1, {blocks - 2, 1, 1}};
-    const FamilyCosts costs = Make(at, DrawCosts(&dice));
+    const GroupCosts costs = Make(at, DrawCosts(&dice));
     const double capacity = DrawCapacity(costs, {blocks / 3, blocks / 3, blocks / 3}, &dice);
     INFO(at.schedule << ", " << blocks << " blocks, " << capacity << " bytes");
     const std::optional<std::vector<int>> balanced = BalanceBlocks(costs, blocks, capacity);
@@ -220,7 +221,7 @@ TEST_CASE("mix: it fits, and a step takes what its counts say") {
   for (int i = 0; i < 10; ++i) {
     for (const Case& at : Cases()) {
       const bool fits_orders = dice.Chance(.7);
-      const FamilyCosts costs = Make(at, DrawCosts(&dice), fits_orders);
+      const GroupCosts costs = Make(at, DrawCosts(&dice), fits_orders);
       const std::vector<int> blocks = ByStage(at);
       const double capacity = DrawCapacity(costs, blocks, &dice);
       INFO(Text(at) << ", " << capacity << " bytes");
@@ -231,7 +232,7 @@ TEST_CASE("mix: it fits, and a step takes what its counts say") {
       const std::vector<PolicyCounts>& counts = (*mix)->counts;
       CHECK((*mix)->step_seconds == *costs.StepSeconds(counts));
       // Of orders that are fitted to these counts, a stage holds other bytes than of given ones.
-      const FamilyCosts fitted = costs.fits_orders() ? costs.FittedTo(counts) : costs;
+      const GroupCosts fitted = costs.fits_orders() ? costs.FittedTo(counts) : costs;
       double most = 0;
       for (int s = 0; s < at.stages; ++s) {
         CHECK(std::accumulate(counts[s].begin(), counts[s].end(), 0) == blocks[s]);
@@ -248,7 +249,7 @@ TEST_CASE("mix: no other counts of two stages make a step shorter") {
   Dice dice(5);
   for (int i = 0; i < 8; ++i) {
     const Case at{"1f1b", 2, 1, {3, 3}, 5};
-    const FamilyCosts costs = Make(at, DrawCosts(&dice));
+    const GroupCosts costs = Make(at, DrawCosts(&dice));
     const double capacity = DrawCapacity(costs, {3, 3}, &dice);
     double least = kNever;
     for (const PolicyCounts& a : ListCounts(3)) {
@@ -270,7 +271,7 @@ TEST_CASE("relaxed: divided blocks take no longer than the best whole mix") {
   int fits = 0;
   for (int i = 0; i < 30; ++i) {
     for (const Case& at : Cases()) {
-      const FamilyCosts costs = Make(at, DrawCosts(&dice), /*fits_orders=*/false);
+      const GroupCosts costs = Make(at, DrawCosts(&dice), /*fits_orders=*/false);
       const std::vector<int> blocks = ByStage(at);
       const double capacity = DrawCapacity(costs, blocks, &dice);
       double longest = 0;
@@ -294,7 +295,7 @@ TEST_CASE("relaxed: of any numbers of blocks, no longer than the best division")
   for (int i = 0; i < 40; ++i) {
     const int blocks = static_cast<int>(3 + dice.Below(7));
     const Case at{dice.One<std::string>({"1f1b", "zero_bubble"}), 3, 1, {blocks - 2, 1, 1}};
-    const FamilyCosts costs = Make(at, DrawCosts(&dice), /*fits_orders=*/false);
+    const GroupCosts costs = Make(at, DrawCosts(&dice), /*fits_orders=*/false);
     const double capacity = DrawCapacity(costs, {blocks / 3, blocks / 3, blocks / 3}, &dice);
     const double shortest = FindBalance(costs, blocks, capacity);
     if (shortest == kNever) continue;
@@ -334,20 +335,20 @@ TEST_CASE("chunks: their parts add up to the counts and fill the rooms") {
   }
 }
 
-// What words say of a slice, by the comment of annotate_recompute.h: terms in turn take what they
-// count, and the one without counts takes what remains.
-PolicyCounts CountsOfSlice(const RecomputePolicy& words, size_t slice, int blocks) {
+// What a recipe says of a slice, by the comment of annotate_recompute.h: terms in turn take what
+// they count, and the one without counts takes what remains.
+PolicyCounts CountsOfSlice(const proto::Recompute& recompute, int slice, int blocks) {
   PolicyCounts counts(kPolicyCount, 0);
   int rest = 0, left = blocks;
-  for (const RecomputePolicy::Term& term : words.terms) {
+  for (const proto::Recompute::Term& term : recompute.term()) {
     const int p = static_cast<int>(
-        std::find(std::begin(kPolicies), std::end(kPolicies), term.policy) - kPolicies);
+        std::find(std::begin(kPolicies), std::end(kPolicies), term.policy()) - kPolicies);
     REQUIRE(p < kPolicyCount);
-    if (term.counts.empty()) {
+    if (term.counts().empty()) {
       rest = p;
       continue;
     }
-    const int taken = std::min(left, term.counts.size() == 1 ? term.counts[0] : term.counts[slice]);
+    const int taken = std::min(left, term.counts(term.counts_size() == 1 ? 0 : slice));
     counts[p] += taken;
     left -= taken;
   }
@@ -356,11 +357,15 @@ PolicyCounts CountsOfSlice(const RecomputePolicy& words, size_t slice, int block
 }
 
 TEST_CASE("words: parsed back, each slice has as many blocks of each policy") {
-  CHECK(RecomputeWords({{2, 0, 0, 0}, {1, 0, 0, 0}}, {2, 1}) == "none");
-  CHECK(RecomputeWords({{0, 0, 0, 2}, {0, 0, 0, 1}}, {2, 1}) == "full");
-  CHECK(RecomputeWords({{0, 1, 0, 2}, {0, 1, 0, 2}}, {3, 3}) == "full:2,attention:1");
-  CHECK(RecomputeWords({{2, 0, 0, 0}, {1, 0, 0, 0}}, {2, 1}, /*gathers=*/true) == "none,gather");
-  CHECK(RecomputeWords({{1, 0, 0, 1}, {1, 0, 0, 1}}, {2, 2}, /*gathers=*/true) == "full:1,gather");
+  const auto words_of = [](const std::vector<PolicyCounts>& counts, const std::vector<int>& slices,
+                           bool gathers = false) {
+    return kRecomputeForm.print(MakeRecompute(counts, slices, gathers));
+  };
+  CHECK(words_of({{2, 0, 0, 0}, {1, 0, 0, 0}}, {2, 1}) == "none");
+  CHECK(words_of({{0, 0, 0, 2}, {0, 0, 0, 1}}, {2, 1}) == "full");
+  CHECK(words_of({{0, 1, 0, 2}, {0, 1, 0, 2}}, {3, 3}) == "full:2,attention:1");
+  CHECK(words_of({{2, 0, 0, 0}, {1, 0, 0, 0}}, {2, 1}, /*gathers=*/true) == "none,gather");
+  CHECK(words_of({{1, 0, 0, 1}, {1, 0, 0, 1}}, {2, 2}, /*gathers=*/true) == "full:1,gather");
   Dice dice(9);
   for (int i = 0; i < 500; ++i) {
     const int stages = static_cast<int>(1 + dice.Below(4)),
@@ -381,17 +386,16 @@ TEST_CASE("words: parsed back, each slice has as many blocks of each policy") {
         counts[s][p] = blocks[s];
       }
     }
-    const std::string words = RecomputeWords(counts, slices);
+    const std::string words = words_of(counts, slices);
     INFO(words);
-    const absl::StatusOr<RecomputePolicy> parsed = ParseRecompute(words);
-    REQUIRE(parsed.ok());
-    CHECK(ToString(*parsed) == words);
+    const proto::Recompute parsed = RecipeOf("--recompute=" + words).recompute();
+    CHECK(kRecomputeForm.print(parsed) == words);
     for (int s = 0; s < stages; ++s) {
       std::vector<int> rooms;
       for (int c = 0; c < chunks; ++c) rooms.push_back(slices[c * stages + s]);
       const std::vector<PolicyCounts> parts = SplitOverChunks(counts[s], rooms);
       for (int c = 0; c < chunks; ++c) {
-        CHECK(CountsOfSlice(*parsed, c * stages + s, rooms[c]) == parts[c]);
+        CHECK(CountsOfSlice(parsed, c * stages + s, rooms[c]) == parts[c]);
       }
     }
   }

@@ -31,43 +31,41 @@ class Bounds {
  public:
   explicit Bounds(const SearchSpec& spec) : spec_(spec) {}
 
-  void Compare(const Candidate& candidate, const DraftedStep& step, double capacity,
+  void Compare(const proto::Recipe& candidate, const DraftedStep& step, double capacity,
                std::map<std::string, Worst>* worst) {
     const std::string text = Describe(spec_, candidate);
-    const PlanFamily& family = candidate.family;
     const std::vector<int> slices = SlicesForTest(spec_, candidate);
-    const std::vector<int> blocks = BlocksOfStages(slices, family.mesh.stages());
+    const std::vector<int> blocks = BlocksOfStages(slices, MeshOf(candidate).stages());
     int all = 0;
     for (const int n : blocks) all += n;
-    const bool gathers = candidate.blocks.recompute.ends_with(",gather");
+    const bool gathers = candidate.recompute().gather();
     for (const bool of_one : {true, false}) {
       INFO(text << (of_one ? ", of one" : ""));
-      const ShortPlanSpec least =
-          of_one ? LeastSpecOfOne(spec_.given, family) : LeastSpec(spec_.given, family);
+      const auto find_spec = of_one ? &LeastSpecOfOne : &LeastSpec;
       std::vector<ShortCosts> measured;
       for (const std::string_view policy : kPolicies) {
-        const absl::StatusOr<ShortCosts>& costs = Costs(least, std::string(policy));
+        const proto::Recipe group = WithPolicy(candidate, policy);
+        const absl::StatusOr<ShortCosts>& costs = Costs(find_spec(spec_.given, group));
         INFO(costs.status().message());
         REQUIRE(costs.ok());
         if (measured.empty()) {
-          const double seconds = FindLeastSeconds(spec_.given, family, *costs, all, of_one);
+          const double seconds = FindLeastSeconds(spec_.given, candidate, *costs, all, of_one);
           Check(seconds, step.seconds, of_one ? "formula of one" : "formula", text, worst);
         }
-        measured.push_back(LeastOfFamily(spec_.given, family, *costs, of_one));
+        measured.push_back(LeastOfGroup(spec_.given, candidate, *costs, of_one));
         if (!gathers || of_one) continue;
-        const absl::StatusOr<ShortCosts>& one =
-            Costs(LeastSpecOfOne(spec_.given, family), std::string(policy));
+        const absl::StatusOr<ShortCosts>& one = Costs(LeastSpecOfOne(spec_.given, group));
         REQUIRE(one.ok());
-        measured.back() = WithPartsKept(measured.back(),
-                                        LeastOfFamily(spec_.given, family, *one, /*of_one=*/true));
+        measured.back() = WithPartsKept(
+            measured.back(), LeastOfGroup(spec_.given, candidate, *one, /*of_one=*/true));
       }
-      const absl::StatusOr<FamilyCosts> costs =
-          FamilyCosts::Make(spec_.given, family, measured, slices, /*fits_orders=*/false);
+      const absl::StatusOr<GroupCosts> costs =
+          GroupCosts::Make(spec_.given, candidate, measured, slices, /*fits_orders=*/false);
       REQUIRE(costs.ok());
       // Of these blocks of each stage, and of any where they may be divided otherwise.
       const auto longest = [&](double most) {
         std::optional<double> seconds = RelaxedSeconds(*costs, blocks, most);
-        if (family.chunks > 1 || family.mesh.stages() == 1) return seconds;
+        if (candidate.chunks() > 1 || MeshOf(candidate).stages() == 1) return seconds;
         const std::optional<double> other = RelaxedBalance(*costs, all, most);
         if (other) seconds = std::min(seconds.value_or(*other), *other);
         return seconds;
@@ -78,7 +76,7 @@ class Bounds {
               what + ", bytes", text, worst);
         const std::optional<double> seconds = bound(capacity);
         if (!seconds) return;
-        Check(*seconds * static_cast<double>(family.micro_batches), step.seconds, what, text,
+        Check(*seconds * static_cast<double>(candidate.micro_batches()), step.seconds, what, text,
               worst);
       };
       check(longest, "longest stage");
@@ -105,12 +103,11 @@ class Bounds {
     (*worst)[what].Add(bound / known, text);
   }
 
-  const absl::StatusOr<ShortCosts>& Costs(const ShortPlanSpec& spec, const std::string& policy) {
-    const std::string key = ShortPlanKey(spec_.given, spec, policy);
+  const absl::StatusOr<ShortCosts>& Costs(const ShortPlanSpec& spec) {
+    const std::string key = ShortPlanKey(spec_.given, spec);
     const auto known = costs_.find(key);
     if (known != costs_.end()) return known->second;
-    return costs_.emplace(key, MeasureShortPlan(spec_.source, spec_.given, spec, policy))
-        .first->second;
+    return costs_.emplace(key, MeasureShortPlan(spec_.source, spec_.given, spec)).first->second;
   }
 
   const SearchSpec& spec_;
@@ -125,11 +122,11 @@ TEST_CASE("bounds: no plan takes less than the least costs say") {
   int compared = 0, refused = 0;
   while (compared < want) {
     const SearchSpec spec = DrawSpec({}, &dice);
-    const absl::StatusOr<std::vector<PlanFamily>> families = ListFamilies(spec);
-    if (!families.ok()) continue;  // a batch that these devices do not divide
+    const absl::StatusOr<std::vector<proto::Recipe>> groups = ListGroups(spec);
+    if (!groups.ok()) continue;  // a batch that these devices do not divide
     Bounds bounds(spec);
     for (int i = 0; i < kCandidatesOfSpec && compared < want; ++i) {
-      const Candidate candidate = DrawCandidate(spec, *families, &dice);
+      const proto::Recipe candidate = DrawCandidate(spec, *groups, &dice);
       const absl::StatusOr<DraftedStep> step = DraftStep(spec, candidate);
       const double capacity_share = dice.One<double>({1, 1, 1.05, 1.2});
       if (!step.ok()) {

@@ -61,7 +61,7 @@ std::string DrawRecompute(int most, Dice* dice) {
   const auto count = [&] { return 1 + dice->Below(most); };
   switch (dice->Below(8)) {
     case 0:
-    case 1: return "";
+    case 1: return "none";
     case 2: return "attention";
     case 3: return "selective";
     case 4: return "full";
@@ -122,26 +122,26 @@ SearchSpec DrawSpec(const DrawnRange& range, Dice* dice) {
   return spec;
 }
 
-Candidate DrawCandidate(const SearchSpec& spec, const std::vector<PlanFamily>& families,
-                        Dice* dice) {
-  Candidate candidate{dice->One(families), {}};
-  const int stages = candidate.family.mesh.stages();
+proto::Recipe DrawCandidate(const SearchSpec& spec, const std::vector<proto::Recipe>& groups,
+                            Dice* dice) {
+  proto::Recipe candidate = dice->One(groups);
+  const int stages = MeshOf(candidate).stages();
   const std::vector<int> slices = SlicesForTest(spec, candidate);
-  if (candidate.family.chunks == 1 && stages > 1 && dice->Chance(.25)) {
+  if (candidate.chunks() == 1 && stages > 1 && dice->Chance(.25)) {
     std::vector<int> layers = slices;
     const int64_t from = dice->Below(stages), to = dice->Below(stages);
     if (layers[from] > 1) --layers[from], ++layers[to];
-    candidate.blocks.stage_layers = layers;
+    candidate.mutable_stage_layers()->mutable_layers()->Assign(layers.begin(), layers.end());
   }
-  std::string& recompute = candidate.blocks.recompute;
-  recompute = DrawRecompute(*std::max_element(slices.begin(), slices.end()), dice);
-  if (GathersActivations(candidate.family) && dice->Chance(.4)) {
-    recompute += recompute.empty() ? "none,gather" : ",gather";
+  const std::string words = DrawRecompute(*std::max_element(slices.begin(), slices.end()), dice);
+  *candidate.mutable_recompute() = RecipeOf("--recompute=" + words).recompute();
+  if (GathersActivations(candidate) && dice->Chance(.4)) {
+    candidate.mutable_recompute()->set_gather(true);
   }
   return candidate;
 }
 
-std::string Describe(const SearchSpec& spec, const Candidate& candidate) {
+std::string Describe(const SearchSpec& spec, const proto::Recipe& candidate) {
   const PlanRequest& given = spec.given;
   const ModelShape shape = FindModelShape(spec.source.graph);
   return absl::StrCat(spec.source.graph.name(), " of ", shape.blocks, " blocks, sequence ",
@@ -150,9 +150,9 @@ std::string Describe(const SearchSpec& spec, const Candidate& candidate) {
                       given.cluster.name(), ": ", CandidateFlags(candidate));
 }
 
-std::vector<int> SlicesForTest(const SearchSpec& spec, const Candidate& candidate) {
+std::vector<int> SlicesForTest(const SearchSpec& spec, const proto::Recipe& candidate) {
   const absl::StatusOr<std::vector<int>> slices =
-      BlocksBySlice(spec.source, CandidateOptions(spec.given, candidate));
+      BlocksBySlice(spec.source, CandidateRequest(spec.given, candidate));
   return slices.ok() ? *slices : std::vector<int>();
 }
 
@@ -164,13 +164,13 @@ std::vector<int> BlocksOfStages(const std::vector<int>& slices, int stages) {
 
 double DraftedStep::Most() const { return *std::max_element(bytes.begin(), bytes.end()); }
 
-absl::StatusOr<DraftedStep> DraftStep(const SearchSpec& spec, const Candidate& candidate) {
-  const PlanRequest options = CandidateOptions(spec.given, candidate);
+absl::StatusOr<DraftedStep> DraftStep(const SearchSpec& spec, const proto::Recipe& candidate) {
+  const PlanRequest options = CandidateRequest(spec.given, candidate);
   ASSIGN_OR_RETURN(const proto::Plan plan, DraftPlan(spec.source, options));
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateProved(options.cluster, plan, "train", /*steps=*/2));
   DraftedStep drafted{.seconds = run.StepSeconds()};
-  for (int s = 0; s < candidate.family.mesh.stages(); ++s) {
+  for (int s = 0; s < MeshOf(candidate).stages(); ++s) {
     drafted.bytes.push_back(static_cast<double>(plan.facts().lower_bound_bytes(s)));
   }
   return drafted;

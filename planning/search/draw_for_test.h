@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "planning/search/candidate.h"
 #include "planning/search/space.h"
 #include "planning/search/stage_costs.h"
 
@@ -41,14 +40,14 @@ struct DrawnRange {
 
 // A GPT, a model with groups of heads, or a mixture; its cluster, batch, precision and devices.
 SearchSpec DrawSpec(const DrawnRange& range, Dice* dice);
-// A family of these and some policy for each block.
-Candidate DrawCandidate(const SearchSpec& spec, const std::vector<PlanFamily>& families,
-                        Dice* dice);
+// A candidate of one of these groups with some policy for each block.
+proto::Recipe DrawCandidate(const SearchSpec& spec, const std::vector<proto::Recipe>& groups,
+                            Dice* dice);
 // "llama of 7 blocks, ... on h100: --mesh=...", for people.
-std::string Describe(const SearchSpec& spec, const Candidate& candidate);
+std::string Describe(const SearchSpec& spec, const proto::Recipe& candidate);
 
 // Blocks of each slice along the pipe, and of each stage.
-std::vector<int> SlicesForTest(const SearchSpec& spec, const Candidate& candidate);
+std::vector<int> SlicesForTest(const SearchSpec& spec, const proto::Recipe& candidate);
 std::vector<int> BlocksOfStages(const std::vector<int>& slices, int stages);
 
 struct DraftedStep {
@@ -56,6 +55,6 @@ struct DraftedStep {
   std::vector<double> bytes;  // by stage: the lower bound
   double Most() const;
 };
-absl::StatusOr<DraftedStep> DraftStep(const SearchSpec& spec, const Candidate& candidate);
+absl::StatusOr<DraftedStep> DraftStep(const SearchSpec& spec, const proto::Recipe& candidate);
 
 }  // namespace oneflow

@@ -11,15 +11,16 @@ namespace oneflow {
 
 namespace {
 
-// Of every second family, from one on.
+// The plans of every second group, from one on.
 std::vector<FoundPlan> EnumerateHalf(const SearchSpec& spec, size_t from,
-                                     const std::vector<PlanFamily>& families,
-                                     const std::vector<BlockChoice>& choices) {
+                                     const std::vector<proto::Recipe>& groups,
+                                     const std::vector<std::string>& choices) {
   std::vector<FoundPlan> half;
-  for (size_t i = from; i < families.size(); i += 2) {
-    for (const BlockChoice& choice : choices) {
-      const Candidate candidate{families[i], choice};
-      const PlanRequest options = CandidateOptions(spec.given, candidate);
+  for (size_t i = from; i < groups.size(); i += 2) {
+    for (const std::string& choice : choices) {
+      proto::Recipe candidate = groups[i];
+      *candidate.mutable_recompute() = RecipeOf("--recompute=" + choice).recompute();
+      const PlanRequest options = CandidateRequest(spec.given, candidate);
       const absl::StatusOr<proto::Plan> plan = Compile(spec.source, options);
       if (!plan.ok()) continue;
       absl::StatusOr<FoundPlan> found = EvaluatePlan(*plan, candidate, options.cluster);
@@ -32,14 +33,14 @@ std::vector<FoundPlan> EnumerateHalf(const SearchSpec& spec, size_t from,
 }  // namespace
 
 std::vector<FoundPlan> EnumerateForTest(const SearchSpec& given,
-                                        const std::vector<BlockChoice>& choices) {
-  const absl::StatusOr<std::vector<PlanFamily>> families = ListFamilies(given);
-  if (!families.ok()) return {};
+                                        const std::vector<std::string>& choices) {
+  const absl::StatusOr<std::vector<proto::Recipe>> groups = ListGroups(given);
+  if (!groups.ok()) return {};
   SearchSpec spec = given;
   spec.given.known_layouts = std::make_shared<KnownLayouts>();
   std::future<std::vector<FoundPlan>> other =
-      std::async(std::launch::async, [&] { return EnumerateHalf(spec, 1, *families, choices); });
-  std::vector<FoundPlan> all = EnumerateHalf(spec, 0, *families, choices);
+      std::async(std::launch::async, [&] { return EnumerateHalf(spec, 1, *groups, choices); });
+  std::vector<FoundPlan> all = EnumerateHalf(spec, 0, *groups, choices);
   for (FoundPlan& plan : other.get()) all.push_back(std::move(plan));
   std::stable_sort(all.begin(), all.end(), [](const FoundPlan& a, const FoundPlan& b) {
     return a.step_seconds < b.step_seconds;

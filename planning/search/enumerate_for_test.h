@@ -2,6 +2,7 @@
 // with in tests.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "planning/search/result.h"
@@ -9,9 +10,10 @@
 
 namespace oneflow {
 
-// All plans of the spec's families with each of `choices` that can be compiled and fit a device,
-// the fastest first, on two threads. No plans where the space is an error.
+// All plans of the spec's groups with each of `choices` of recompute, as "full:1", that can be
+// compiled and fit a device, the fastest first, on two threads. No plans where the space is an
+// error.
 std::vector<FoundPlan> EnumerateForTest(const SearchSpec& spec,
-                                        const std::vector<BlockChoice>& choices);
+                                        const std::vector<std::string>& choices);
 
 }  // namespace oneflow

@@ -31,11 +31,9 @@ GraphSource MakeLlama() {
 }
 
 // What the blocks may do: all the same, or one block of a stage more than the others.
-const std::vector<BlockChoice> kFewChoices = {
-    {"none", {}}, {"attention", {}}, {"full", {}}, {"full:1", {}}};
-const std::vector<BlockChoice> kChoices = {{"none", {}},  {"attention", {}},   {"selective", {}},
-                                           {"full", {}},  {"attention:1", {}}, {"selective:1", {}},
-                                           {"full:1", {}}};
+const std::vector<std::string> kFewChoices = {"none", "attention", "full", "full:1"};
+const std::vector<std::string> kChoices = {"none",        "attention",   "selective", "full",
+                                           "attention:1", "selective:1", "full:1"};
 
 SearchSpec MakeSpec(const GraphSource& source, const std::string& cluster, int64_t devices,
                     int64_t batch, int64_t memory) {

@@ -30,7 +30,7 @@ double CountTokens(const proto::Plan& plan, const proto::Program& train) {
 
 }  // namespace
 
-absl::StatusOr<FoundPlan> EvaluatePlan(const proto::Plan& plan, const Candidate& candidate,
+absl::StatusOr<FoundPlan> EvaluatePlan(const proto::Plan& plan, const proto::Recipe& candidate,
                                        const proto::Cluster& cluster) {
   const proto::Program* train = FindProgram(plan, "train");
   if (train == nullptr) {

@@ -65,20 +65,19 @@ TEST_CASE("extrapolation: short plans tell of drafts") {
   int refused = 0;  // of short plans
   for (int compared = 0; compared < want;) {
     const SearchSpec spec = DrawSpec({.least_blocks = 12, .most_blocks = 48}, &dice);
-    const absl::StatusOr<std::vector<PlanFamily>> families = ListFamilies(spec);
-    if (!families.ok()) continue;  // a batch that these devices do not divide
+    const absl::StatusOr<std::vector<proto::Recipe>> groups = ListGroups(spec);
+    if (!groups.ok()) continue;  // a batch that these devices do not divide
     for (int i = 0; i < kCandidatesOfSpec && compared < want; ++i) {
-      Candidate candidate = DrawCandidate(spec, *families, &dice);
-      const PlanFamily& family = candidate.family;
-      const int stages = family.mesh.stages();
+      proto::Recipe candidate = DrawCandidate(spec, *groups, &dice);
+      const int stages = MeshOf(candidate).stages();
       const std::vector<int> slices = SlicesForTest(spec, candidate);
       const std::vector<int> blocks = BlocksOfStages(slices, stages);
       const int one = static_cast<int>(dice.Below(std::size(kPolicies)));
       const int two = dice.Chance(.5) ? one : static_cast<int>(dice.Below(std::size(kPolicies)));
       std::vector<PolicyCounts> counts;
       for (const int n : blocks) counts.push_back(DrawCounts(n, one, two, &dice));
-      const bool gathers = candidate.blocks.recompute.ends_with(",gather");
-      candidate.blocks.recompute = RecomputeWords(counts, slices, gathers);
+      const bool gathers = candidate.recompute().gather();
+      *candidate.mutable_recompute() = MakeRecompute(counts, slices, gathers);
       const absl::StatusOr<DraftedStep> step = DraftStep(spec, candidate);
       if (!step.ok()) continue;
       std::vector<ShortCosts> measured;
@@ -86,8 +85,8 @@ TEST_CASE("extrapolation: short plans tell of drafts") {
       INFO(text);
       for (const std::string_view policy : kPolicies) {
         const absl::StatusOr<ShortCosts> costs =
-            MeasureShortPlan(spec.source, spec.given, FindShortSpec(spec.given, family),
-                             PolicyWords(policy, gathers));
+            MeasureShortPlan(spec.source, spec.given,
+                             FindShortSpec(spec.given, WithPolicy(candidate, policy, gathers)));
         // Processes of a CPU may hold the plan's devices, and not those of the short plan.
         if (!costs.ok()) break;
         measured.push_back(*costs);
@@ -96,11 +95,11 @@ TEST_CASE("extrapolation: short plans tell of drafts") {
         ++refused;
         continue;
       }
-      const absl::StatusOr<FamilyCosts> costs =
-          FamilyCosts::Make(spec.given, family, measured, slices);
+      const absl::StatusOr<GroupCosts> costs =
+          GroupCosts::Make(spec.given, candidate, measured, slices);
       REQUIRE(costs.ok());
       const absl::StatusOr<double> said = costs->StepSeconds(counts);
-      const FamilyCosts fitted = costs->FittedTo(counts);
+      const GroupCosts fitted = costs->FittedTo(counts);
       REQUIRE(said.ok());
       ++compared;
       seconds.Add(*said / step->seconds - 1, text);

@@ -1,36 +1,26 @@
 // What a user fixes of the search, of --fix=NAME=VALUE.
 //
 //   Fixes fixes;
-//   RETURN_IF_ERROR(AddFixes("--fix=", "pipe=4,tensor=8,shard=states:data,gradients:data",
-//   &fixes)); ToString(fixes)  ->  "pipe=4,tensor=8,shard=states:data,gradients:data"
+//   RETURN_IF_ERROR(AddFixes("--fix=", "pipe=4,tensor=8,recompute=full,gather", &fixes));
+//   ToString(fixes)  ->  "pipe=4,tensor=8,recompute=full,gather"
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "proto/recipe.pb.h"
 
 namespace oneflow {
 
-// The axes of a searched mesh, in its order.
-inline constexpr std::string_view kSearchedAxes[] = {"pipe", "data", "expert", "context", "tensor"};
-
-// A name is an axis, or a flag of compile that the search chooses, or micro_batch_size.
 struct Fixes {
-  std::map<std::string, int> degrees;  // by axis
-  std::optional<int64_t> micro_batches;
-  std::optional<int64_t> micro_batch_size;  // sequences of a data part in a micro-batch
-  std::optional<std::string> schedule;
-  std::optional<int> chunks;
-  std::optional<int64_t> extra_in_flight;
-  std::optional<bool> sequence_parallel;
-  std::optional<std::string> shard, recompute, offload;  // words of the flags of these names
-  std::optional<std::vector<int>> stage_layers;
-  bool operator==(const Fixes&) const = default;
+  proto::Recipe recipe;  // of what the search chooses (Searched::kChosen), what is fixed
+  // The degrees of axes (pipe, data, expert, context, tensor), and micro_batch_size: sequences of a
+  // data part in a micro-batch.
+  std::map<std::string, int> sizes;
 };
 
 // "pipe=4,tensor=8" or "schedule=1f1b" added to `fixes`. A value may have commas: what follows a

@@ -1,4 +1,4 @@
-// What is known of a family of plans, and how more is found out: the rungs of the search.
+// What is known of a plan group (candidate.h), and how more is found out: the rungs of the search.
 //
 //   kListed    nothing but its degrees: bounds by what one device would compute
 //   kOne       the mixes of recompute that may fit a device, by the same costs (least_costs.h)
@@ -9,8 +9,8 @@
 //   kDrafted   seconds and least bytes of the plan with that mix, drafted (DraftPlan) and simulated
 //   kCompiled  the same plan compiled, proved and simulated
 //
-//   Ladder ladder(spec, families);
-//   FamilyState state = ladder.Start(i);
+//   Ladder ladder(spec, groups);
+//   GroupState state = ladder.Start(i);
 //   Finding finding = ladder.Climb(i, state);   // one rung up
 #pragma once
 
@@ -22,7 +22,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,12 +39,12 @@ enum class Rung { kListed, kOne, kBounded, kPlain, kShort, kDrafted, kCompiled }
 
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
-struct FamilyState {
+struct GroupState {
   Rung rung = Rung::kListed;
   double bound = 0;        // no plan of the family takes less
   double likely = kNever;  // seconds, as far as they are known: what is tried first
   // From kPlain on.
-  Candidate candidate;             // what is compiled next, or was
+  proto::Recipe candidate;         // what is compiled next, or was
   double estimate = kNever;        // its seconds, by short plans or its draft
   double least_estimate = kNever;  // those of the mix that bounds all
   double capacity = 0;             // for which the candidate was chosen
@@ -66,7 +65,7 @@ struct FamilyState {
 
 // What a climb found.
 struct Finding {
-  FamilyState state;
+  GroupState state;
   absl::Status refusal;                  // not OK: the family cannot be compiled
   std::optional<NearestMiss> too_large;  // no mix fits
   bool did_not_fit = false;              // the candidate; state has another
@@ -81,39 +80,38 @@ struct Finding {
 class Ladder {
  public:
   // Requires a spec that outlives it.
-  Ladder(const SearchSpec& spec, std::vector<PlanFamily> families);
+  Ladder(const SearchSpec& spec, std::vector<proto::Recipe> groups);
 
-  size_t size() const { return families_.size(); }
-  const PlanFamily& family(size_t i) const { return families_[i]; }
-  FamilyState Start(size_t i, int64_t* short_plans);
+  size_t size() const { return groups_.size(); }
+  const proto::Recipe& group(size_t i) const { return groups_[i]; }
+  GroupState Start(size_t i, int64_t* short_plans);
   // Requires a state below kCompiled.
-  Finding Climb(size_t i, const FamilyState& state);
+  Finding Climb(size_t i, const GroupState& state);
 
  private:
-  absl::StatusOr<ShortCosts> Costs(const ShortPlanSpec& spec, std::string_view recompute,
-                                   int64_t* made);
-  absl::StatusOr<std::vector<int>> FindSlices(const PlanFamily& family);
-  bool MayRebalance(const PlanFamily& family) const;
-  absl::StatusOr<std::optional<double>> LongestStage(const FamilyCosts& costs,
-                                                     const PlanFamily& family,
+  absl::StatusOr<ShortCosts> Costs(const ShortPlanSpec& spec, int64_t* made);
+  absl::StatusOr<std::vector<int>> FindSlices(const proto::Recipe& group);
+  bool MayRebalance(const proto::Recipe& group) const;
+  absl::StatusOr<std::optional<double>> LongestStage(const GroupCosts& costs,
+                                                     const proto::Recipe& group,
                                                      const std::vector<int>& blocks,
                                                      double capacity) const;
   absl::Status Bound(size_t i, bool of_one, Finding* finding);
   absl::Status TellFixed(size_t i, const std::vector<int>& slices, Finding* finding);
   absl::Status TellPlain(size_t i, Finding* finding);
   absl::Status Tell(size_t i, double capacity, Finding* finding);
-  absl::Status TellMix(size_t i, const FamilyCosts& costs, bool gathers, double capacity,
+  absl::Status TellMix(size_t i, const GroupCosts& costs, bool gathers, double capacity,
                        Finding* finding) const;
-  absl::Status Rebalance(const FamilyCosts& costs, bool gathers, double capacity, double most,
-                         std::optional<BlockMix>* mix, FamilyState* state) const;
-  bool Fits(const FamilyState& state) const;
+  absl::Status Rebalance(const GroupCosts& costs, bool gathers, double capacity, double most,
+                         std::optional<BlockMix>* mix, GroupState* state) const;
+  bool Fits(const GroupState& state) const;
   absl::Status Draft(size_t i, Finding* finding);
   absl::Status CompileCandidate(size_t i, Finding* finding);
   void Tighten(size_t i, double needed, Finding* finding);
   bool TryNext(size_t i, double capacity, Finding* finding);
 
   const SearchSpec& spec_;
-  const std::vector<PlanFamily> families_;
+  const std::vector<proto::Recipe> groups_;
   const int blocks_;       // of the model
   const double capacity_;  // bytes of a device; 0: no limit
 

@@ -32,13 +32,13 @@ double MostBytes(const proto::Plan& draft) {
 }  // namespace
 
 // By the draft.
-bool Ladder::Fits(const FamilyState& state) const {
+bool Ladder::Fits(const GroupState& state) const {
   return capacity_ <= 0 || state.packing * state.least_bytes <= capacity_;
 }
 
 absl::Status Ladder::Draft(size_t i, Finding* finding) {
-  FamilyState& state = finding->state;
-  const PlanRequest options = CandidateOptions(spec_.given, state.candidate);
+  GroupState& state = finding->state;
+  const PlanRequest options = CandidateRequest(spec_.given, state.candidate);
   ASSIGN_OR_RETURN(const proto::Plan plan, MakeDraft(spec_.source, options));
   state.least_bytes = MostBytes(plan);
   if (!Fits(state)) {
@@ -56,12 +56,12 @@ absl::Status Ladder::Draft(size_t i, Finding* finding) {
 }
 
 absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
-  FamilyState& state = finding->state;
+  GroupState& state = finding->state;
   if (!Fits(state)) {
     Tighten(i, state.packing * state.least_bytes, finding);
     return absl::OkStatus();
   }
-  PlanRequest options = CandidateOptions(spec_.given, state.candidate);
+  PlanRequest options = CandidateRequest(spec_.given, state.candidate);
   // A plan that does not fit says how much it needs.
   options.cluster.mutable_device()->clear_memory_bytes();
   options.recipe.clear_host_memory();
@@ -85,7 +85,7 @@ absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
   }
   // Gaps may be smaller than they were expected to be: then there is room for a faster mix.
   state.packing = finding->packing;
-  if (!spec_.fixed.recompute && capacity_ > 0) {
+  if (!spec_.fixed.recipe.has_recompute() && capacity_ > 0) {
     const double more = state.capacity * capacity_ / bytes;
     TryNext(i, more < state.too_much ? more : (state.fits + state.too_much) / 2, finding);
   }
@@ -98,10 +98,11 @@ absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
 // nothing fits.
 void Ladder::Tighten(size_t i, double needed, Finding* finding) {
   finding->did_not_fit = true;
-  FamilyState& state = finding->state;
+  GroupState& state = finding->state;
   state.too_much = std::min(state.too_much, state.capacity);
   const double less = kTighter * state.capacity * std::min(1.0, capacity_ / needed);
-  if (!spec_.fixed.recompute && TryNext(i, std::max(less, state.fits), finding)) return;
+  if (!spec_.fixed.recipe.has_recompute() && TryNext(i, std::max(less, state.fits), finding))
+    return;
   if (state.compiled < kNever) {
     state.rung = Rung::kCompiled;
   } else {
@@ -112,7 +113,7 @@ void Ladder::Tighten(size_t i, double needed, Finding* finding) {
 // Chooses a mix for `capacity`, which is to be drafted next; and if that is the one that was tried
 // last, or no faster than a plan that fits, for less or more, as often as mixes may be tried.
 bool Ladder::TryNext(size_t i, double capacity, Finding* finding) {
-  FamilyState& state = finding->state;
+  GroupState& state = finding->state;
   while (++state.tries < kMostTries) {
     Finding next{state};
     const absl::Status again = Tell(i, capacity, &next);
@@ -124,7 +125,7 @@ bool Ladder::TryNext(size_t i, double capacity, Finding* finding) {
       continue;
     }
     const bool slower = next.state.estimate > kGain * state.compiled_by_short_plans;
-    if (!slower && next.state.candidate != state.candidate) {
+    if (!slower && !IsSame(next.state.candidate, state.candidate)) {
       // As far off as the plan was that is known.
       if (state.compiled < kNever) {
         next.state.likely = next.state.estimate * state.compiled / state.compiled_by_short_plans;

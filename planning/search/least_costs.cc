@@ -6,6 +6,7 @@
 
 #include "oneflow_core/cost/link_cost.h"
 #include "oneflow_core/model/sharding.h"
+#include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
 namespace {
@@ -38,16 +39,16 @@ double LeastShare(const PlanRequest& given, const proto::Shard& shard, double pa
 }
 
 // Of a step, where a device takes `part` of what `costs` say.
-double StepSeconds(const PlanFamily& family, const ShortCosts& costs, int blocks, double part) {
+double StepSeconds(const proto::Recipe& group, const ShortCosts& costs, int blocks, double part) {
   const StageCosts& stage = costs.last;
   const LinearTasks& tasks = stage.spans;
   const double block = tasks.forward.block + tasks.backward.block + tasks.weights.block;
   const double fixed = tasks.forward.fixed + tasks.backward.fixed + tasks.weights.fixed;
   const double all = part * (blocks * block + std::max(0.0, fixed));
-  const int stages = family.mesh.stages();
-  const auto m = static_cast<double>(family.micro_batches), p = static_cast<double>(stages);
-  const double chunks = family.chunks;
-  const double together = family.schedule == "zero_bubble"
+  const int stages = MeshOf(group).stages();
+  const auto m = static_cast<double>(group.micro_batches()), p = static_cast<double>(stages);
+  const double chunks = group.chunks();
+  const double together = group.schedule() == "zero_bubble"
                               ? m * all / p
                               : all / (chunks * (1 - std::pow(1 - 1 / (chunks * m), p)));
   return std::max(together, m * MostBlocks(blocks, stages) * block * part);
@@ -55,43 +56,48 @@ double StepSeconds(const PlanFamily& family, const ShortCosts& costs, int blocks
 
 }  // namespace
 
-ShortPlanSpec LeastSpec(const PlanRequest& given, const PlanFamily& family) {
-  ShortPlanSpec spec = FindShortSpec(given, family);
-  spec.sequences /= FindDegree(family.mesh, "data");
-  PlanFamily& alone = spec.family;
+ShortPlanSpec LeastSpec(const PlanRequest& given, const proto::Recipe& group) {
+  ShortPlanSpec spec = FindShortSpec(given, group);
+  Mesh mesh = MeshOf(group);
+  spec.sequences /= FindDegree(mesh, "data");
   // Without stages a backward is not split from the gradients of weights.
-  const bool splits = alone.schedule == "zero_bubble";
-  std::erase_if(alone.mesh.axes, [&](const Mesh::Axis& axis) {
+  const bool splits = group.schedule() == "zero_bubble";
+  std::erase_if(mesh.axes, [&](const Mesh::Axis& axis) {
     return axis.name.starts_with("data") || (axis.name == "pipe" && !splits);
   });
-  for (Mesh::Axis& axis : alone.mesh.axes) {
+  for (Mesh::Axis& axis : mesh.axes) {
     if (axis.name == "pipe") axis.size = 2;
   }
-  if (!splits) alone.schedule = "1f1b";
-  alone.chunks = 1;
-  alone.extra_in_flight = 0;
-  alone.shard = {};
-  alone.offload = {};
-  alone.micro_batches = family.micro_batches > 1 ? 8 : 1;
+  proto::Recipe& alone = spec.group;
+  *alone.mutable_mesh() = ToProto(mesh);
+  if (!splits) alone.set_schedule("1f1b");
+  alone.set_chunks(1);
+  alone.set_extra_in_flight(0);
+  alone.mutable_shard()->Clear();
+  alone.mutable_offload()->Clear();
+  alone.set_micro_batches(group.micro_batches() > 1 ? 8 : 1);
   return spec;
 }
 
-ShortPlanSpec LeastSpecOfOne(const PlanRequest& given, const PlanFamily& family) {
-  ShortPlanSpec spec = LeastSpec(given, family);
-  spec.sequences /= FindDegree(family.mesh, "expert");
-  std::erase_if(spec.family.mesh.axes, [](const Mesh::Axis& axis) { return axis.name != "pipe"; });
-  spec.family.split_positions = false;
+ShortPlanSpec LeastSpecOfOne(const PlanRequest& given, const proto::Recipe& group) {
+  ShortPlanSpec spec = LeastSpec(given, group);
+  Mesh mesh = MeshOf(spec.group);
+  spec.sequences /= FindDegree(mesh, "expert");
+  std::erase_if(mesh.axes, [](const Mesh::Axis& axis) { return axis.name != "pipe"; });
+  *spec.group.mutable_mesh() = ToProto(mesh);
+  spec.group.set_sequence_parallel(false);
   return spec;
 }
 
-ShortCosts LeastOfFamily(const PlanRequest& given, const PlanFamily& family,
-                         const ShortCosts& costs, bool of_one) {
-  const double tensor = FindDegree(family.mesh, "tensor");
-  const double context = FindDegree(family.mesh, "context");
-  const double expert = FindDegree(family.mesh, "expert");
+ShortCosts LeastOfGroup(const PlanRequest& given, const proto::Recipe& group,
+                        const ShortCosts& costs, bool of_one) {
+  const Mesh mesh = MeshOf(group);
+  const double tensor = FindDegree(mesh, "tensor");
+  const double context = FindDegree(mesh, "context");
+  const double expert = FindDegree(mesh, "expert");
   const double spare = of_one ? SpareOfOne(given, tensor * context) / (tensor * context) : kSpare;
   const double spare_variables = of_one ? kSpareOfOne / (tensor * expert) : kSpare;
-  const bool one = family.mesh.stages() == 1;
+  const bool one = mesh.stages() == 1;
   const StageCosts& alone = one ? costs.last : costs.first;
   StageCosts least;
   for (const auto& [to, from] :
@@ -100,14 +106,14 @@ ShortCosts LeastOfFamily(const PlanRequest& given, const PlanFamily& family,
     to->backward.block = spare * from->backward.block;
     to->weights.block = spare * from->weights.block;
   }
-  const bool rests = family.offload.states() || family.offload.weights() ||
+  const bool rests = group.offload().states() || group.offload().weights() ||
                      given.recipe.update_on() == proto::UPDATE_ON_HOST;
-  const double parts = FindDegree(family.mesh, "data") * context * expert;
-  const bool shards_sums = !family.shard.gradients().empty();
-  const double share = rests ? 0 : spare_variables * LeastShare(given, family.shard, parts);
+  const double parts = FindDegree(mesh, "data") * context * expert;
+  const bool shards_sums = !group.shard().gradients().empty();
+  const double share = rests ? 0 : spare_variables * LeastShare(given, group.shard(), parts);
   least.resident.block = share * alone.resident.block;
   least.sums.block = rests ? 0 : spare_variables * alone.sums.block / (shards_sums ? parts : 1);
-  const bool known = !family.offload.has_activations();
+  const bool known = !group.offload().has_activations();
   least.saved.block = known ? spare * alone.saved.block : 0;
   least.kept.block = known ? spare * alone.kept.block : 0;
   ShortCosts result{least, least, least};
@@ -140,39 +146,41 @@ ShortCosts WithPartsKept(ShortCosts least, const ShortCosts& of_one) {
   return least;
 }
 
-double FindShownExchanges(const PlanRequest& given, const PlanFamily& family,
+double FindShownExchanges(const PlanRequest& given, const proto::Recipe& group,
                           const ShortCosts& costs) {
   const auto splits = [](const auto& axes, const std::string& axis) {
     return std::any_of(axes.begin(), axes.end(), [&](const std::string& name) {
       return name == axis || (name == "data" && SplitsTokens(axis));
     });
   };
-  const StageCosts& alone = family.mesh.stages() == 1 ? costs.last : costs.first;
-  const std::vector<Mesh::Axis>& axes = family.mesh.axes;
+  const Mesh mesh = MeshOf(group);
+  const StageCosts& alone = mesh.stages() == 1 ? costs.last : costs.first;
+  const std::vector<Mesh::Axis>& axes = mesh.axes;
   // Inner axes sum first, so that outer ones have less to sum.
   double seconds = 0, bytes = alone.sums.block;
   for (size_t a = axes.size(); a-- > 0;) {
     const Mesh::Axis& axis = axes[a];
     if (axis.size == 1 || !SplitsTokens(axis.name)) continue;
     const double shown =
-        LevelOfAxis(given.cluster, family.mesh, static_cast<int>(a)) == 0 ? kShownInNodes : kShown;
+        LevelOfAxis(given.cluster, mesh, static_cast<int>(a)) == 0 ? kShownInNodes : kShown;
     const double once =
         shown * ExchangeSeconds("reduce_scatter", ReceivedBytes("reduce_scatter", bytes, axis.size),
-                                LinksOfGroup(given.cluster, family.mesh, {static_cast<int>(a)}));
-    if (splits(family.shard.gradients(), axis.name)) seconds += once;
+                                LinksOfGroup(given.cluster, mesh, {static_cast<int>(a)}));
+    if (splits(group.shard().gradients(), axis.name)) seconds += once;
     // Twice, in half as many bytes with bf16.
     const double gathers = given.recipe.precision() == proto::BF16 ? 1 : 2;
-    if (splits(family.shard.weights(), axis.name)) seconds += gathers * once;
+    if (splits(group.shard().weights(), axis.name)) seconds += gathers * once;
     bytes /= axis.size;
   }
-  return family.micro_batches > 1 ? seconds : 0;
+  return group.micro_batches() > 1 ? seconds : 0;
 }
 
-double FindLeastSeconds(const PlanRequest& given, const PlanFamily& family, const ShortCosts& costs,
-                        int blocks, bool of_one) {
-  const int split = FindDegree(family.mesh, "tensor") * FindDegree(family.mesh, "context");
+double FindLeastSeconds(const PlanRequest& given, const proto::Recipe& group,
+                        const ShortCosts& costs, int blocks, bool of_one) {
+  const Mesh mesh = MeshOf(group);
+  const int split = FindDegree(mesh, "tensor") * FindDegree(mesh, "context");
   const double spare = of_one ? SpareOfOne(given, split) : kSpare;
-  return spare * StepSeconds(family, costs, blocks, of_one ? 1.0 / split : 1);
+  return spare * StepSeconds(group, costs, blocks, of_one ? 1.0 / split : 1);
 }
 
 }  // namespace oneflow

@@ -24,19 +24,19 @@ namespace oneflow {
 inline constexpr double kLeastBytesError = 0.1;
 
 // The devices that a part of the batch is split over, alone.
-ShortPlanSpec LeastSpec(const PlanRequest& given, const PlanFamily& family);
+ShortPlanSpec LeastSpec(const PlanRequest& given, const proto::Recipe& group);
 // One device with all that these compute.
-ShortPlanSpec LeastSpecOfOne(const PlanRequest& given, const PlanFamily& family);
+ShortPlanSpec LeastSpecOfOne(const PlanRequest& given, const proto::Recipe& group);
 
 // Of a family's stages: blocks alone, without what the first and the last have beside them, without
 // exchanges of data parts and transfers; bytes as if all were split that may be. The family's
-// FamilyCosts of these bound seconds and bytes of every mix of policies. `costs`: of LeastSpec; or,
+// GroupCosts of these bound seconds and bytes of every mix of policies. `costs`: of LeastSpec; or,
 // `of_one`, of LeastSpecOfOne: a looser bound, which needs no plan for the family's degrees, since
 // kernels that split their work compute no faster.
-ShortCosts LeastOfFamily(const PlanRequest& given, const PlanFamily& family,
-                         const ShortCosts& costs, bool of_one);
+ShortCosts LeastOfGroup(const PlanRequest& given, const proto::Recipe& group,
+                        const ShortCosts& costs, bool of_one);
 
-// `least` with the bytes of activations of `of_one`, both of LeastOfFamily: those of plans whose
+// `least` with the bytes of activations of `of_one`, both of LeastOfGroup: those of plans whose
 // backward gathers activations again, which keep parts of them only, and are no faster.
 ShortCosts WithPartsKept(ShortCosts least, const ShortCosts& of_one);
 
@@ -44,11 +44,11 @@ ShortCosts WithPartsKept(ShortCosts least, const ShortCosts& of_one);
 // summed into parts, and its weights gathered for the forward and for the backward, as far as the
 // family shards them. Most of that overlaps with compute, so it bounds nothing. 0 with one
 // micro-batch.
-double FindShownExchanges(const PlanRequest& given, const PlanFamily& family,
+double FindShownExchanges(const PlanRequest& given, const proto::Recipe& group,
                           const ShortCosts& costs);
 
 // By the formula above, with recompute none. `blocks`: of the model.
-double FindLeastSeconds(const PlanRequest& given, const PlanFamily& family, const ShortCosts& costs,
-                        int blocks, bool of_one);
+double FindLeastSeconds(const PlanRequest& given, const proto::Recipe& group,
+                        const ShortCosts& costs, int blocks, bool of_one);
 
 }  // namespace oneflow

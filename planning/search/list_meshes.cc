@@ -25,14 +25,14 @@ std::vector<int64_t> ListDivisors(int64_t n) {
   return low;
 }
 
-std::optional<int> FixedDegree(const Fixes& fixed, const char* axis) {
-  const auto at = fixed.degrees.find(axis);
-  return at == fixed.degrees.end() ? std::nullopt : std::optional<int>(at->second);
+std::optional<int> FixedSize(const Fixes& fixed, const char* name) {
+  const auto at = fixed.sizes.find(name);
+  return at == fixed.sizes.end() ? std::nullopt : std::optional<int>(at->second);
 }
 
 // The degrees of an axis that divide n.
 std::vector<int64_t> ListChoices(int64_t n, const Fixes& fixed, const char* axis) {
-  const std::optional<int> degree = FixedDegree(fixed, axis);
+  const std::optional<int> degree = FixedSize(fixed, axis);
   if (!degree) return ListDivisors(n);
   return n % *degree == 0 ? std::vector<int64_t>{*degree} : std::vector<int64_t>();
 }
@@ -48,7 +48,7 @@ bool MayHaveExpert(const ModelShape& shape, int64_t degree) {
 // Calls `take` with each factorisation until it returns true.
 template <typename Take>
 void VisitDegrees(const ModelShape& shape, const Fixes& fixed, int64_t devices, const Take& take) {
-  const std::optional<int> data = FixedDegree(fixed, "data");
+  const std::optional<int> data = FixedSize(fixed, "data");
   for (const int64_t pipe : ListChoices(devices, fixed, "pipe")) {
     if (pipe > std::max(1, shape.blocks)) continue;
     const int64_t stage = devices / pipe;
@@ -57,7 +57,7 @@ void VisitDegrees(const ModelShape& shape, const Fixes& fixed, int64_t devices, 
       for (const int64_t context : ListChoices(stage / tensor, fixed, "context")) {
         if (!MayHaveContext(shape, context)) continue;
         const bool short_parts = context > 1 && shape.sequence / context < kLeastPositions;
-        if (short_parts && !FixedDegree(fixed, "context")) continue;
+        if (short_parts && !FixedSize(fixed, "context")) continue;
         const int64_t parts = stage / tensor / context;
         for (const int64_t expert : ListChoices(parts, fixed, "expert")) {
           if (!MayHaveExpert(shape, expert)) continue;
@@ -87,12 +87,12 @@ absl::Status CheckFixedDegrees(const ModelShape& shape, const Fixes& fixed) {
   const auto where = [](const char* axis, int degree) {
     return absl::StrCat("--fix=", axis, "=", degree);
   };
-  if (const auto pipe = FixedDegree(fixed, "pipe"); pipe && *pipe > shape.blocks) {
+  if (const auto pipe = FixedSize(fixed, "pipe"); pipe && *pipe > shape.blocks) {
     return InputError(where("pipe", *pipe),
                       absl::StrCat("is more stages than the model's ", shape.blocks, " blocks"),
                       absl::StrCat("use ", shape.blocks, " or less"));
   }
-  const auto tensor = FixedDegree(fixed, "tensor");
+  const auto tensor = FixedSize(fixed, "tensor");
   if (tensor && FindTensorFactors(shape, *tensor).empty()) {
     const int64_t grouped = shape.groups * shape.group_heads;
     const int64_t most = std::min(shape.most_tensor > 0 ? shape.most_tensor : grouped,
@@ -100,13 +100,13 @@ absl::Status CheckFixedDegrees(const ModelShape& shape, const Fixes& fixed) {
     return InputError(where("tensor", *tensor), "cannot split the model's heads and words",
                       absl::StrCat("use a smaller degree, at most ", most));
   }
-  const auto context = FixedDegree(fixed, "context");
+  const auto context = FixedSize(fixed, "context");
   if (context && !MayHaveContext(shape, *context)) {
     return InputError(where("context", *context),
                       absl::StrCat("does not divide sequences of ", shape.sequence, " tokens"),
                       "use a divisor of it");
   }
-  const auto expert = FixedDegree(fixed, "expert");
+  const auto expert = FixedSize(fixed, "expert");
   if (expert && !MayHaveExpert(shape, *expert)) {
     return InputError(where("expert", *expert),
                       shape.experts == 0
@@ -119,15 +119,14 @@ absl::Status CheckFixedDegrees(const ModelShape& shape, const Fixes& fixed) {
 
 // What limits degrees: "pipe at most 12 blocks, tensor at most 12 parts".
 std::string LimitsText(const ModelShape& shape, const Fixes& fixed) {
-  Fixes degrees;
-  degrees.degrees = fixed.degrees;
+  const std::string sizes = ToString({.sizes = fixed.sizes});
   std::string text = absl::StrCat("pipe is at most ", shape.blocks, " blocks");
   const int64_t grouped = shape.groups * shape.group_heads;
   const int64_t tensor = shape.groups > 0 && (shape.most_tensor == 0 || grouped < shape.most_tensor)
                              ? grouped
                              : shape.most_tensor;
   if (tensor > 0) absl::StrAppend(&text, ", tensor at most ", tensor);
-  if (!degrees.degrees.empty()) absl::StrAppend(&text, ", and ", ToString(degrees), " is fixed");
+  if (!sizes.empty()) absl::StrAppend(&text, ", and ", sizes, " is fixed");
   return text;
 }
 
@@ -150,13 +149,14 @@ absl::Status NoMesh(const ModelShape& shape, const Fixes& fixed, int64_t devices
 absl::Status BatchError(const std::vector<Degrees>& all, const Fixes& fixed, int64_t batch) {
   int64_t least = 0;  // sequences that a step takes of some mesh
   for (const Degrees& degrees : all) {
-    const int64_t unit = degrees.batch_parts() * fixed.micro_batches.value_or(1) *
-                         fixed.micro_batch_size.value_or(1);
+    const int64_t unit = degrees.batch_parts() *
+                         std::max<int64_t>(1, fixed.recipe.micro_batches()) *
+                         FixedSize(fixed, "micro_batch_size").value_or(1);
     if (least == 0 || unit < least) least = unit;
   }
   std::string given;
   for (const std::string& fix : ListFixes(fixed)) absl::StrAppend(&given, " ", fix);
-  const bool exact = fixed.micro_batches && fixed.micro_batch_size;
+  const bool exact = fixed.recipe.has_micro_batches() && FixedSize(fixed, "micro_batch_size");
   return InputError(
       absl::StrCat("--batch=", batch),
       absl::StrCat("is divided evenly by no mesh of these devices and a number of micro-batches",
@@ -180,23 +180,16 @@ std::vector<int64_t> ListMicroBatches(int64_t batch, const Degrees& degrees, con
   const int64_t parts = degrees.batch_parts();
   if (batch < 1 || batch % parts != 0) return {};
   const int64_t sequences = batch / parts;  // of a data part
-  std::vector<int64_t> numbers;
-  if (fixed.micro_batches) {
-    if (sequences % *fixed.micro_batches == 0) numbers.push_back(*fixed.micro_batches);
-  } else if (fixed.micro_batch_size) {
-    if (sequences % *fixed.micro_batch_size == 0) {
-      numbers.push_back(sequences / *fixed.micro_batch_size);
-    }
-  } else {
-    numbers = ListDivisors(sequences);
-    std::erase_if(numbers, [&](int64_t m) {
-      const int64_t size = sequences / m;
-      const bool even = (size & (size - 1)) == 0;
-      return !even || (size > 1 && size * sequence / degrees.context > kMostTokens);
-    });
-  }
-  if (!fixed.micro_batch_size) return numbers;
-  std::erase_if(numbers, [&](int64_t m) { return sequences / m != *fixed.micro_batch_size; });
+  const std::optional<int> fixed_size = FixedSize(fixed, "micro_batch_size");
+  std::vector<int64_t> numbers = ListDivisors(sequences);
+  std::erase_if(numbers, [&](int64_t m) {
+    const int64_t size = sequences / m;
+    if (fixed.recipe.has_micro_batches() && m != fixed.recipe.micro_batches()) return true;
+    if (fixed_size && size != *fixed_size) return true;
+    if (fixed.recipe.has_micro_batches() || fixed_size) return false;
+    const bool even = (size & (size - 1)) == 0;
+    return !even || (size > 1 && size * sequence / degrees.context > kMostTokens);
+  });
   return numbers;
 }
 

@@ -89,7 +89,7 @@ class FrontSearch {
 
   void AddPoint(ParetoPoint point) {
     for (const ParetoPoint& known : result_.points) {
-      if (known.devices == point.devices && known.plan.candidate == point.plan.candidate &&
+      if (known.devices == point.devices && IsSame(known.plan.candidate, point.plan.candidate) &&
           known.plan.bytes == point.plan.bytes) {
         return;
       }

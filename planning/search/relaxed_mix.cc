@@ -13,7 +13,7 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 // its part, whichever policies they have.
 class Stage {
  public:
-  Stage(const FamilyCosts& costs, int stage, double capacity)
+  Stage(const GroupCosts& costs, int stage, double capacity)
       : capacity_(capacity > 0 ? capacity : kInfinite) {
     for (int p = 0; p < costs.policies(); ++p) {
       PolicyCounts one(costs.policies(), 0), two = one;
@@ -66,7 +66,7 @@ class Stage {
     std::vector<Change> changes;  // those that cost least seconds for a byte first
   };
 
-  Time MakeTime(const FamilyCosts& costs, int stage, size_t at,
+  Time MakeTime(const GroupCosts& costs, int stage, size_t at,
                 const std::vector<double>& parts) const {
     Time time;
     for (int p = 0; p < costs.policies(); ++p) {
@@ -136,7 +136,7 @@ class Stage {
 
 }  // namespace
 
-std::optional<double> RelaxedSeconds(const FamilyCosts& costs, const std::vector<int>& blocks,
+std::optional<double> RelaxedSeconds(const GroupCosts& costs, const std::vector<int>& blocks,
                                      double capacity) {
   double longest = 0;
   for (int s = 0; s < costs.stages(); ++s) {
@@ -145,7 +145,7 @@ std::optional<double> RelaxedSeconds(const FamilyCosts& costs, const std::vector
   return longest < kInfinite ? std::optional(longest) : std::nullopt;
 }
 
-std::optional<double> RelaxedBalance(const FamilyCosts& costs, int blocks, double capacity) {
+std::optional<double> RelaxedBalance(const GroupCosts& costs, int blocks, double capacity) {
   std::vector<Stage> stages;
   stages.reserve(costs.stages());
   for (int s = 0; s < costs.stages(); ++s) stages.emplace_back(costs, s, capacity);

@@ -11,10 +11,10 @@ namespace oneflow {
 
 // Of the longest stage, for a micro-batch, with these numbers of blocks; none where a stage does
 // not fit `capacity` bytes (0: no limit) with any mix.
-std::optional<double> RelaxedSeconds(const FamilyCosts& costs, const std::vector<int>& blocks,
+std::optional<double> RelaxedSeconds(const GroupCosts& costs, const std::vector<int>& blocks,
                                      double capacity);
 
 // The same with any numbers of blocks, whole or not, that add up to `blocks`.
-std::optional<double> RelaxedBalance(const FamilyCosts& costs, int blocks, double capacity);
+std::optional<double> RelaxedBalance(const GroupCosts& costs, int blocks, double capacity);
 
 }  // namespace oneflow

@@ -15,7 +15,7 @@ namespace oneflow {
 
 // A candidate whose plan was compiled, proved and simulated.
 struct FoundPlan {
-  Candidate candidate;
+  proto::Recipe candidate;
   double step_seconds = 0;
   int64_t bytes = 0;            // of the device that needs most
   int64_t host_bytes = 0;       // of the host's memory, a device
@@ -40,7 +40,7 @@ struct SearchCounts {
 
 // What is nearest to fitting where nothing fits.
 struct NearestMiss {
-  Candidate candidate;
+  proto::Recipe candidate;
   int64_t bytes = 0;  // at least, that it needs
 };
 

@@ -10,7 +10,6 @@
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/table.h"
-#include "oneflow_core/recipe/forms.h"
 
 namespace oneflow {
 namespace {
@@ -21,13 +20,9 @@ std::string Letter(size_t n) {
   return n < 26 ? text : Letter(n / 26 - 1) + text;
 }
 
-std::string ScheduleText(const PlanFamily& family) {
-  if (family.chunks <= 1) return family.schedule;
-  return absl::StrCat(family.schedule, " x", family.chunks);
-}
-
-std::string WordOr(const std::string& word, const char* otherwise) {
-  return word.empty() ? otherwise : word;
+// The words of a choice of a candidate.
+std::string Words(const proto::Recipe& candidate, std::string_view name) {
+  return FieldText(*FindRow(RecipeRows(), name), candidate);
 }
 
 // Of small models, whose plans take less than a GiB, in MiB.
@@ -44,7 +39,8 @@ Unit FindUnit(const std::vector<FoundPlan>& found) {
 // The cells of a plan, of which the first kNumbers are numbers.
 constexpr size_t kNumbers = 6;
 TableRow MakeRow(const FoundPlan& plan, const std::string& bits, const Unit& unit) {
-  const PlanFamily& family = plan.candidate.family;
+  const proto::Recipe& candidate = plan.candidate;
+  const std::string chunks = candidate.chunks() > 1 ? " x" + Words(candidate, "chunks") : "";
   return {TimeText(plan.step_seconds),
           DigitsText(static_cast<int64_t>(plan.tokens_a_second)),
           plan.mfu ? PercentText(*plan.mfu) : "-",
@@ -52,12 +48,12 @@ TableRow MakeRow(const FoundPlan& plan, const std::string& bits, const Unit& uni
           PercentText(plan.bubble),
           TimeText(plan.exposed_exchange),
           bits,
-          ToString(family.mesh) + (family.split_positions ? " seq" : ""),
-          absl::StrCat(family.micro_batches),
-          ScheduleText(family),
-          WordOr(plan.candidate.blocks.recompute, "none"),
-          kShardForm.print(family.shard),
-          kOffloadForm.print(family.offload)};
+          Words(candidate, "mesh") + (candidate.sequence_parallel() ? " seq" : ""),
+          Words(candidate, "micro_batches"),
+          Words(candidate, "schedule") + chunks,
+          Words(candidate, "recompute"),
+          Words(candidate, "shard"),
+          Words(candidate, "offload")};
 }
 
 std::string CountsText(const SearchCounts& counts) {
@@ -84,7 +80,7 @@ nlohmann::ordered_json CountsJson(const SearchCounts& counts) {
 
 }  // namespace
 
-std::string CompileFlags(const ResultFrame& frame, const Candidate& candidate) {
+std::string CompileFlags(const ResultFrame& frame, const proto::Recipe& candidate) {
   return absl::StrCat(frame.given_flags, frame.given_flags.empty() ? "" : " ",
                       CandidateFlags(candidate));
 }
@@ -131,25 +127,24 @@ std::string PlanTable(const std::vector<FoundPlan>& found, const std::vector<Tab
 
 nlohmann::ordered_json FoundPlanJson(const FoundPlan& plan, const std::string& bits,
                                      const std::string& flags) {
-  const PlanFamily& family = plan.candidate.family;
-  nlohmann::ordered_json json = {{"mesh", ToString(family.mesh)},
-                                 {"micro_batches", family.micro_batches},
-                                 {"schedule", family.schedule},
-                                 {"chunks", family.chunks},
-                                 {"sequence_parallel", family.split_positions},
-                                 {"shard", kShardForm.print(family.shard)},
-                                 {"offload", kOffloadForm.print(family.offload)},
-                                 {"recompute", WordOr(plan.candidate.blocks.recompute, "none")},
-                                 {"stage_layers", plan.candidate.blocks.stage_layers},
-                                 {"step_seconds", plan.step_seconds},
-                                 {"bytes_a_device", plan.bytes},
-                                 {"host_bytes_a_device", plan.host_bytes},
-                                 {"tokens_a_second", plan.tokens_a_second},
-                                 {"mfu", nullptr},
-                                 {"bubble", plan.bubble},
-                                 {"exposed_exchange_seconds", plan.exposed_exchange},
-                                 {"bits", bits},
-                                 {"flags", flags}};
+  using Json = nlohmann::ordered_json;
+  Json json;
+  for (const Row& row : CandidateRows()) {
+    const std::string text = FieldText(row, plan.candidate);
+    // Numbers and switches as they are, and a list of layers; all else in the words of its flag.
+    const bool layers = row.name == "stage_layers";
+    const Json value = Json::parse(layers ? "[" + text + "]" : text, nullptr, false);
+    json[std::string(row.name)] = value.is_discarded() || row.name == "mesh" ? Json(text) : value;
+  }
+  json.update({{"step_seconds", plan.step_seconds},
+               {"bytes_a_device", plan.bytes},
+               {"host_bytes_a_device", plan.host_bytes},
+               {"tokens_a_second", plan.tokens_a_second},
+               {"mfu", nullptr},
+               {"bubble", plan.bubble},
+               {"exposed_exchange_seconds", plan.exposed_exchange},
+               {"bits", bits},
+               {"flags", flags}});
   if (plan.mfu) json["mfu"] = *plan.mfu;
   if (!plan.why_above_all.empty()) json["why_above_all"] = plan.why_above_all;
   return json;

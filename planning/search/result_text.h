@@ -22,7 +22,7 @@ struct ResultFrame {
 };
 
 // All flags with which compile makes the plan of a candidate.
-std::string CompileFlags(const ResultFrame& frame, const Candidate& candidate);
+std::string CompileFlags(const ResultFrame& frame, const proto::Recipe& candidate);
 
 // A letter for each plan, "A", "B", ...: the same where the bits of a run are the same (BitsKey).
 std::vector<std::string> GroupByBits(const std::vector<FoundPlan>& found);

@@ -41,17 +41,17 @@ constexpr size_t kMostKnownBytes = size_t{256} << 20;
 constexpr double kLargeGaps = 1.05;
 
 // Families whose plans have gaps of about the same size.
-std::string PackingKey(const PlanFamily& family) {
-  return absl::StrCat(family.schedule, " ", kShardForm.print(family.shard));
+std::string PackingKey(const proto::Recipe& group) {
+  return absl::StrCat(group.schedule(), " ", kShardForm.print(group.shard()));
 }
 
 class Searcher {
  public:
-  Searcher(const SearchSpec& spec, const SearchOptions& options, std::vector<PlanFamily> families)
+  Searcher(const SearchSpec& spec, const SearchOptions& options, std::vector<proto::Recipe> groups)
       : spec_(spec),
         options_(options),
         cores_(options.threads),
-        ladder_(spec, std::move(families)),
+        ladder_(spec, std::move(groups)),
         states_(ladder_.size()),
         climbs_(ladder_.size(), false),
         start_(std::chrono::steady_clock::now()) {
@@ -138,7 +138,7 @@ class Searcher {
   double BestToCome() const {
     double best = Best();
     for (const Running& climb : running_) {
-      const FamilyState& state = states_[climb.family];
+      const GroupState& state = states_[climb.family];
       if (state.rung == Rung::kDrafted) best = std::min(best, state.likely);
     }
     return best;
@@ -161,7 +161,7 @@ class Searcher {
     for (const auto& [bound, i] : queue_) {
       // None is likely to take less than its bound.
       if (bound >= (likely == none() ? best : states_[likely].likely)) break;
-      const FamilyState& state = states_[i];
+      const GroupState& state = states_[i];
       if (state.rung < from || climbs_[i]) continue;
       if (state.likely >= kPromising[static_cast<int>(state.rung)] * best) continue;
       if (likely == none() || state.likely < states_[likely].likely) likely = i;
@@ -173,7 +173,7 @@ class Searcher {
   // equals the one that is likely to be fastest.
   size_t FindFurthest() const {
     const auto key = [&](size_t i) {
-      const FamilyState& state = states_[i];
+      const GroupState& state = states_[i];
       return std::pair(-static_cast<int>(state.rung), state.likely);
     };
     size_t furthest = none();
@@ -189,7 +189,7 @@ class Searcher {
     const double cost = kClimbCosts[static_cast<int>(states_[i].rung)];
     spent_[choice.purpose] += choice.purpose == kBounds ? 2 * cost : cost;
     climbs_[i] = true;
-    const auto packing = packing_.find(PackingKey(ladder_.family(i)));
+    const auto packing = packing_.find(PackingKey(ladder_.group(i)));
     // A family with a plan has gaps of its own.
     if (packing != packing_.end() && states_[i].compiled == kNever) {
       const auto [least, most] = packing->second;
@@ -234,7 +234,7 @@ class Searcher {
     counts.short_plans += finding.short_plans;
     if (finding.did_not_fit) ++counts.did_not_fit;
     if (finding.packing > 0) {
-      const auto known = packing_.emplace(PackingKey(ladder_.family(i)),
+      const auto known = packing_.emplace(PackingKey(ladder_.group(i)),
                                           std::pair(finding.packing, finding.packing));
       auto& [least, most] = known.first->second;
       least = std::min(least, finding.packing);
@@ -262,9 +262,9 @@ class Searcher {
 
   // Of the plans of one family, which may be compiled for several mixes, only the best.
   void Add(FoundPlan found, proto::Plan plan) {
-    const auto same = std::find_if(
-        result_.found.begin(), result_.found.end(),
-        [&](const FoundPlan& f) { return f.candidate.family == found.candidate.family; });
+    const auto same =
+        std::find_if(result_.found.begin(), result_.found.end(),
+                     [&](const FoundPlan& f) { return IsSameGroup(f.candidate, found.candidate); });
     if (same != result_.found.end()) {
       if (same->step_seconds <= found.step_seconds) return;
       result_.found.erase(same);
@@ -283,11 +283,11 @@ class Searcher {
   // The best plan with the axes in the order in which compile puts them, if that is faster.
   void OrderAxes() {
     const bool ordered = spec_.given.cluster.level_size() > 1 && !result_.found.empty() &&
-                         result_.found[0].candidate.family.mesh.axes.size() > 1;
+                         result_.found[0].candidate.keep_axis_order();
     if (!ordered || Seconds() > options_.budget_seconds) return;
-    Candidate candidate = result_.found[0].candidate;
-    candidate.family.keep_axis_order = false;
-    const PlanRequest options = CandidateOptions(spec_.given, candidate);
+    proto::Recipe candidate = result_.found[0].candidate;
+    candidate.set_keep_axis_order(false);
+    const PlanRequest options = CandidateRequest(spec_.given, candidate);
     absl::StatusOr<Planned> planned = MakePlan(spec_.source, options);
     if (!planned.ok()) return;
     proto::Plan* plan = &planned->plan;
@@ -330,8 +330,8 @@ class Searcher {
   const SearchOptions& options_;
   std::counting_semaphore<> cores_;
   Ladder ladder_;
-  std::vector<FamilyState> states_;  // by family
-  std::vector<bool> climbs_;         // by family: whether it does
+  std::vector<GroupState> states_;  // by family
+  std::vector<bool> climbs_;        // by family: whether it does
   const std::chrono::steady_clock::time_point start_;
   double reported_ = 0;
   std::set<std::pair<double, size_t>> queue_;  // by bound: families that are not yet decided
@@ -349,8 +349,8 @@ class Searcher {
 absl::StatusOr<SearchResult> Search(const SearchSpec& given, const SearchOptions& options) {
   SearchSpec spec = given;
   spec.given.known_layouts = std::make_shared<KnownLayouts>(kMostKnownBytes);
-  ASSIGN_OR_RETURN(std::vector<PlanFamily> families, ListFamilies(spec));
-  return Searcher(spec, options, std::move(families)).Run();
+  ASSIGN_OR_RETURN(std::vector<proto::Recipe> groups, ListGroups(spec));
+  return Searcher(spec, options, std::move(groups)).Run();
 }
 
 }  // namespace oneflow

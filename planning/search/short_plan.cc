@@ -40,7 +40,7 @@ proto::Cluster ShortCluster(const proto::Cluster& cluster, int64_t devices, int6
   result.mutable_spread()->set_slower(FindSlowdown(cluster, devices) - 1);
   result.mutable_spread()->set_slow_share(1);
   if (cluster.device().kind() != proto::Device::CPU) {
-    // A short pipe may be longer than that of the family.
+    // A short pipe may be longer than that of the group.
     if (result.level_size() > 0) result.mutable_level(result.level_size() - 1)->clear_size();
     result.mutable_device()->set_firing_seconds(0);  // added later: it is a bound, not a sum
   }
@@ -49,34 +49,35 @@ proto::Cluster ShortCluster(const proto::Cluster& cluster, int64_t devices, int6
 
 // A stage of several chunks has slices of all kinds. CPUs share cores and links, so that all stages
 // count.
-int ShortStages(const PlanRequest& given, const PlanFamily& family) {
-  const int few = std::min(family.mesh.stages() * family.chunks, kMostStages);
+int ShortStages(const PlanRequest& given, const proto::Recipe& group) {
+  const int stages = MeshOf(group).stages(), few = std::min(stages * group.chunks(), kMostStages);
   const bool cpu = given.cluster.device().kind() == proto::Device::CPU;
-  return cpu ? std::max(family.mesh.stages(), few) : few;
+  return cpu ? std::max(stages, few) : few;
 }
 
-PlanRequest ShortOptions(const PlanRequest& given, const ShortPlanSpec& spec,
-                         const std::string& recompute, int blocks) {
-  PlanRequest options = CandidateOptions(given, {spec.family, {.recompute = recompute}});
-  const int stages = ShortStages(given, spec.family);
-  Mesh mesh = spec.family.mesh;
-  for (Mesh::Axis& axis : mesh.axes) {
-    if (axis.name == "pipe") axis.size = stages;
+// The short plan's candidate, but for the blocks of its stages.
+proto::Recipe ShortRecipe(const PlanRequest& given, const ShortPlanSpec& spec) {
+  proto::Recipe recipe = spec.group;
+  for (proto::Mesh::Axis& axis : *recipe.mutable_mesh()->mutable_axis()) {
+    if (axis.name() == "pipe") axis.set_size(ShortStages(given, spec.group));
   }
-  *options.recipe.mutable_mesh() = ToProto(mesh);
-  options.cluster = ShortCluster(given.cluster, spec.devices, mesh.devices());
-  options.cluster.mutable_device()->clear_memory_bytes();
-  options.recipe.clear_host_memory();
-  const int64_t micro_batches = std::min(spec.family.micro_batches, kMicroBatches);
-  options.recipe.set_micro_batches(micro_batches);
-  options.recipe.set_batch(micro_batches * spec.sequences);
-  if (spec.family.chunks > 1) {
-    options.recipe.set_schedule("1f1b");
-    options.recipe.clear_chunks();
-  }
-  options.recipe.mutable_stage_layers()->mutable_layers()->Resize(stages, blocks);
-  for (int& layers : *options.recipe.mutable_stage_layers()->mutable_layers()) layers = blocks;
-  return options;
+  recipe.set_keep_axis_order(true);
+  recipe.set_micro_batches(std::min(recipe.micro_batches(), kMicroBatches));
+  if (recipe.chunks() > 1) recipe.set_schedule("1f1b");
+  recipe.set_chunks(1);
+  recipe.clear_stage_layers();
+  return recipe;
+}
+
+PlanRequest ShortRequest(const PlanRequest& given, const ShortPlanSpec& spec, int blocks) {
+  PlanRequest request = CandidateRequest(given, ShortRecipe(given, spec));
+  const Mesh mesh = MeshOf(request.recipe);
+  request.cluster = ShortCluster(given.cluster, spec.devices, mesh.devices());
+  request.cluster.mutable_device()->clear_memory_bytes();
+  request.recipe.clear_host_memory();
+  request.recipe.set_batch(request.recipe.micro_batches() * spec.sequences);
+  request.recipe.mutable_stage_layers()->mutable_layers()->Resize(mesh.stages(), blocks);
+  return request;
 }
 
 PipeSeconds FindSeconds(const std::vector<StageRun>& stages, double link, bool kernels) {
@@ -124,10 +125,9 @@ Transients FindTransients(const StageRun& stage, const StageCosts& costs,
 }
 
 absl::StatusOr<ShortRun> RunShort(const GraphSource& source, const PlanRequest& given,
-                                  const ShortPlanSpec& spec, const std::string& recompute,
-                                  int blocks) {
-  const PlanRequest options = ShortOptions(given, spec, recompute, blocks);
-  const int stages = ShortStages(given, spec.family);
+                                  const ShortPlanSpec& spec, int blocks) {
+  const PlanRequest options = ShortRequest(given, spec, blocks);
+  const int stages = ShortStages(given, spec.group);
   GraphSource shorter{{}, source.file, {}};
   ASSIGN_OR_RETURN(shorter.graph, WithBlocks(source.graph, stages * blocks));
   ASSIGN_OR_RETURN(const proto::Plan plan, MakeDraft(shorter, options));
@@ -213,12 +213,12 @@ double BlockBytes(const proto::Graph& graph, const PlanRequest& given, const Mes
 // Small exchanges are joined to some of kBucketBytes, so many blocks of small ones take no whole
 // number of times as much as one. Where weights are gathered ahead, as many blocks hold gathered
 // weights at once.
-Sizes FindSizes(const proto::Graph& graph, const PlanRequest& given, const PlanFamily& family) {
+Sizes FindSizes(const proto::Graph& graph, const PlanRequest& given, const proto::Recipe& group) {
   constexpr int kManyBuckets = 8;
-  const double bytes = BlockBytes(graph, given, family.mesh);
+  const double bytes = BlockBytes(graph, given, MeshOf(group));
   const bool large =
       bytes >= kManyBuckets * static_cast<double>(WithDefaults(given.recipe).bucket_bytes());
-  if (family.shard.weights().empty()) return large ? Sizes{1, 2} : Sizes{2, 4};
+  if (group.shard().weights().empty()) return large ? Sizes{1, 2} : Sizes{2, 4};
   return large ? Sizes{3, 4} : Sizes{3, 5};
 }
 
@@ -229,34 +229,25 @@ double FreedByBlock(const StageCosts& slice, int64_t micro_batches) {
   return slice.saved.block - slice.kept.block - grown;
 }
 
-ShortPlanSpec FindShortSpec(const PlanRequest& given, const PlanFamily& family) {
-  return {family, given.recipe.batch() / family.micro_batches, family.mesh.devices()};
+ShortPlanSpec FindShortSpec(const PlanRequest& given, const proto::Recipe& group) {
+  return {group, given.recipe.batch() / group.micro_batches(), MeshOf(group).devices()};
 }
 
-std::string ShortPlanKey(const PlanRequest& given, const ShortPlanSpec& spec,
-                         const std::string& recompute) {
-  Candidate candidate{spec.family, {.recompute = recompute}};
-  PlanFamily& family = candidate.family;
-  for (Mesh::Axis& axis : family.mesh.axes) {
-    if (axis.name == "pipe") axis.size = ShortStages(given, spec.family);
-  }
-  if (family.chunks > 1) family.schedule = "1f1b";
-  family.chunks = 1;
-  family.micro_batches = std::min(family.micro_batches, kMicroBatches);
-  return absl::StrCat(CandidateFlags(candidate), " of ", spec.sequences, " on ", spec.devices);
+std::string ShortPlanKey(const PlanRequest& given, const ShortPlanSpec& spec) {
+  return absl::StrCat(ShortRecipe(given, spec).SerializeAsString(), " of ", spec.sequences, " on ",
+                      spec.devices);
 }
 
 absl::StatusOr<ShortCosts> MeasureShortPlan(const GraphSource& source, const PlanRequest& given,
-                                            const ShortPlanSpec& spec,
-                                            const std::string& recompute) {
-  const Sizes sizes = FindSizes(source.graph, given, spec.family);
-  ASSIGN_OR_RETURN(const ShortRun one, RunShort(source, given, spec, recompute, sizes.few));
-  ASSIGN_OR_RETURN(const ShortRun two, RunShort(source, given, spec, recompute, sizes.more));
+                                            const ShortPlanSpec& spec) {
+  const Sizes sizes = FindSizes(source.graph, given, spec.group);
+  ASSIGN_OR_RETURN(const ShortRun one, RunShort(source, given, spec, sizes.few));
+  ASSIGN_OR_RETURN(const ShortRun two, RunShort(source, given, spec, sizes.more));
   const size_t last = one.stages.size() - 1;
   const auto costs = [&](size_t s) {
     const StageRun &less = one.stages[s], &more = two.stages[s];
     StageCosts result = CostsThrough(sizes, less, more);
-    result.transients = FindTransients(more, result, two.held[s], spec.family.micro_batches);
+    result.transients = FindTransients(more, result, two.held[s], spec.group.micro_batches());
     const auto update = [](const StageRun& run) {
       return run.held.update - run.resident - run.sums;
     };

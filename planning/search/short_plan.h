@@ -1,7 +1,7 @@
-// What the stages of a family cost, measured on a short plan: few stages with few blocks each and
-// few micro-batches, drafted (DraftPlan in compile.h) and simulated. A step and the bytes of any
-// number of blocks, stages and micro-batches follow from it: blocks are alike, and so are stages in
-// the middle of the pipe.
+// What the stages of a plan group cost, measured on a short plan: few stages with few blocks each
+// and few micro-batches, drafted (DraftPlan in compile.h) and simulated. A step and the bytes of
+// any number of blocks, stages and micro-batches follow from it: blocks are alike, and so are
+// stages in the middle of the pipe.
 //
 //   seconds   A stage's forward and backward of a micro-batch are those of its blocks, and of what
 //             the first and the last slice of the model have beside them. The orders of the
@@ -71,20 +71,19 @@ struct ShortCosts {
   double issue_seconds = 0;        // of a firing, by the host
 };
 
+// A plan group, all of whose blocks have one policy of recompute.
 struct ShortPlanSpec {
-  PlanFamily family;
+  proto::Recipe group;
   int64_t sequences = 1;  // of a micro-batch, of all data parts together
   int64_t devices = 1;    // of the run: of more nodes, the slowest is slower
 };
-ShortPlanSpec FindShortSpec(const PlanRequest& given, const PlanFamily& family);
+ShortPlanSpec FindShortSpec(const PlanRequest& given, const proto::Recipe& group);
 
 // Equal for specs that have the same short plans.
-std::string ShortPlanKey(const PlanRequest& given, const ShortPlanSpec& spec,
-                         const std::string& recompute);
+std::string ShortPlanKey(const PlanRequest& given, const ShortPlanSpec& spec);
 
-// All blocks have the policy `recompute`. Errors: those of compile.
+// Errors: those of compile.
 absl::StatusOr<ShortCosts> MeasureShortPlan(const GraphSource& source, const PlanRequest& given,
-                                            const ShortPlanSpec& spec,
-                                            const std::string& recompute);
+                                            const ShortPlanSpec& spec);
 
 }  // namespace oneflow

@@ -1,13 +1,13 @@
 #include "planning/search/space.h"
 
 #include <algorithm>
-#include <optional>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/recipe/field_text.h"
+#include "oneflow_core/tensor/tensor_proto.h"
 #include "planning/search/list_meshes.h"
 
 namespace oneflow {
@@ -16,7 +16,6 @@ namespace {
 struct ScheduleForm {
   std::string name;
   int chunks = 1;
-  int64_t extra = 0;
 };
 
 // More chunks make a bubble shorter that is below this part of a step already.
@@ -24,20 +23,21 @@ constexpr double kShortBubble = 0.01;
 
 // Numbers of chunks that divide the blocks evenly, up to the first that makes the bubble short; 2,
 // where that is possible at all, if none divides them.
-std::vector<int> ListChunks(int blocks, int pipe, int64_t micro_batches, const Fixes& fixed) {
-  if (fixed.stage_layers && !fixed.chunks) {
-    const int all = static_cast<int>(fixed.stage_layers->size());
+std::vector<int> ListChunks(int blocks, int pipe, int64_t micro_batches,
+                            const proto::Recipe& fixed) {
+  if (fixed.has_stage_layers() && !fixed.has_chunks()) {
+    const int all = fixed.stage_layers().layers_size();
     return all % pipe == 0 && all > pipe ? std::vector<int>{all / pipe} : std::vector<int>();
   }
-  if (fixed.chunks) {
-    const bool fits = *fixed.chunks > 1 && int64_t{pipe} * *fixed.chunks <= blocks;
-    return fits ? std::vector<int>{*fixed.chunks} : std::vector<int>();
+  if (fixed.has_chunks()) {
+    const bool fits = fixed.chunks() > 1 && int64_t{pipe} * fixed.chunks() <= blocks;
+    return fits ? std::vector<int>{fixed.chunks()} : std::vector<int>();
   }
   std::vector<int> numbers;
   const auto is_short = [&](int chunks) {
     return pipe - 1 < kShortBubble * static_cast<double>(chunks * micro_batches);
   };
-  if (is_short(1) && !fixed.schedule) return {};
+  if (is_short(1) && !fixed.has_schedule()) return {};
   for (int chunks = 2; pipe * chunks <= blocks; ++chunks) {
     if (!numbers.empty() && is_short(numbers.back())) break;
     if (blocks % (pipe * chunks) == 0) numbers.push_back(chunks);
@@ -47,40 +47,35 @@ std::vector<int> ListChunks(int blocks, int pipe, int64_t micro_batches, const F
 }
 
 std::vector<ScheduleForm> ListSchedules(int blocks, int pipe, int64_t micro_batches,
-                                        const Fixes& fixed) {
+                                        const proto::Recipe& fixed) {
   std::vector<std::string> names = {"1f1b"};
   if (pipe > 1) names = {"1f1b", "zero_bubble", "interleaved"};
-  if (fixed.schedule) {
+  if (fixed.has_schedule()) {
+    names = {fixed.schedule()};
     // Without stages all synchronous schedules do one micro-batch after the other.
-    names = pipe > 1 || *fixed.schedule == "1f1b" ? std::vector<std::string>{*fixed.schedule}
-                                                  : std::vector<std::string>();
+    if (pipe == 1 && fixed.schedule() != "1f1b") names.clear();
   }
   std::vector<ScheduleForm> forms;
-  const int64_t extra = fixed.extra_in_flight.value_or(0);
   for (const std::string& name : names) {
     const absl::StatusOr<Schedule> schedule = FindSchedule(name);
     if (!schedule.ok()) continue;
     if (schedule->chunks > 1) {
       for (const int chunks : ListChunks(blocks, pipe, micro_batches, fixed)) {
-        forms.push_back({name, chunks, extra});
+        forms.push_back({name, chunks});
       }
-    } else if (fixed.chunks.value_or(1) == 1) {
-      forms.push_back({name, 1, extra});
+    } else if (fixed.chunks() <= 1) {
+      forms.push_back({name, 1});
     }
   }
-  if (fixed.stage_layers) {
+  if (fixed.has_stage_layers()) {
     std::erase_if(forms, [&](const ScheduleForm& form) {
-      return static_cast<size_t>(pipe) * form.chunks != fixed.stage_layers->size();
+      return pipe * form.chunks != fixed.stage_layers().layers_size();
     });
   }
   return forms;
 }
 
-proto::Shard ShardInNodes() {
-  proto::Shard shard = RecipeOf("--shard=weights").shard();
-  shard.set_weights(0, "data.1");
-  return shard;
-}
+proto::Shard ShardAs(const std::string& words) { return RecipeOf("--shard=" + words).shard(); }
 
 bool NamesFactors(const proto::Shard& shard) {
   const auto has = [](const auto& axes) {
@@ -108,81 +103,82 @@ int FindInnerData(const proto::Cluster& cluster, const Degrees& degrees) {
 }
 
 std::vector<MeshForm> ListMeshForms(const ModelShape& shape, const Degrees& degrees,
-                                    const proto::Cluster& cluster,
-                                    const std::optional<proto::Shard>& fixed) {
+                                    const proto::Cluster& cluster, const proto::Recipe& fixed) {
   const bool splits = degrees.token_parts() > 1;
   const int inner = FindInnerData(cluster, degrees);
   std::vector<MeshForm> forms;
-  if (!fixed) {
-    std::vector<proto::Shard> shards = {proto::Shard()};
-    if (splits) shards = {proto::Shard(), RecipeOf("--shard=states").shard(), RecipeOf("--shard=gradients").shard(), RecipeOf("--shard=weights").shard()};
+  if (!fixed.has_shard()) {
+    std::vector<proto::Shard> shards = {ShardAs("none")};
+    if (splits) {
+      for (const char* words : {"states", "gradients", "weights"}) shards.push_back(ShardAs(words));
+    }
     forms.push_back({MakeMesh(shape, degrees), shards});
-    if (inner > 1) forms.push_back({MakeMesh(shape, degrees, inner), {ShardInNodes()}});
+    if (inner > 1) {
+      forms.push_back({MakeMesh(shape, degrees, inner),
+                       {ShardAs("states:data,gradients:data,weights:data.1")}});
+    }
     return forms;
   }
-  if (!NamesFactors(*fixed)) {
-    if (splits || fixed->states().empty()) forms.push_back({MakeMesh(shape, degrees), {*fixed}});
+  const proto::Shard& shard = fixed.shard();
+  if (!NamesFactors(shard)) {
+    if (splits || shard.states().empty()) forms.push_back({MakeMesh(shape, degrees), {shard}});
     return forms;
   }
   for (int part = 2; part < degrees.data; ++part) {
     if (degrees.data % part != 0 || (inner > 1 && part != inner)) continue;
-    forms.push_back({MakeMesh(shape, degrees, part), {*fixed}});
+    forms.push_back({MakeMesh(shape, degrees, part), {shard}});
   }
   return forms;
 }
 
-// Positions may be split wherever that is possible: layouts are chosen with and without, by what
-// they take.
-bool SplitsPositions(int tensor, const Fixes& fixed) {
-  return fixed.sequence_parallel.value_or(tensor > 1);
-}
-
-absl::StatusOr<std::vector<proto::Offload>> ListOffloads(const SearchSpec& spec) {
-  std::vector<std::string> words = {"none"};
-  if (spec.given.recipe.host_memory() > 0) words = {"none", "states"};
-  if (spec.fixed.offload) words = {*spec.fixed.offload};
-  std::vector<proto::Offload> offloads;
-  for (const std::string& word : words) {
-    proto::Recipe recipe;
-    RETURN_IF_ERROR(SetField(*FindRow(RecipeRows(), "offload"), word, &recipe, "--fix="));
-    offloads.push_back(recipe.offload());
-  }
+std::vector<proto::Offload> ListOffloads(const SearchSpec& spec) {
+  if (spec.fixed.recipe.has_offload()) return {spec.fixed.recipe.offload()};
+  std::vector<proto::Offload> offloads(1);
+  if (spec.given.recipe.host_memory() > 0) offloads.emplace_back().set_states(true);
   return offloads;
 }
 
-std::vector<PlanFamily> MakeFamilies(const SearchSpec& spec, const ModelShape& shape,
-                                     const std::vector<Degrees>& all,
-                                     const std::optional<proto::Shard>& shard,
-                                     const std::vector<proto::Offload>& offloads) {
-  std::vector<PlanFamily> families;
+std::vector<proto::Recipe> MakeGroups(const SearchSpec& spec, const ModelShape& shape,
+                                      const std::vector<Degrees>& all) {
+  const proto::Recipe& fixed = spec.fixed.recipe;
+  const std::vector<proto::Offload> offloads = ListOffloads(spec);
+  std::vector<proto::Recipe> groups;
+  proto::Recipe group = MakeCandidate(fixed);
   for (const Degrees& degrees : all) {
     const std::vector<int64_t> micro_batches =
         ListMicroBatches(spec.given.recipe.batch(), degrees, spec.fixed, shape.sequence);
-    const bool split = SplitsPositions(degrees.tensor, spec.fixed);
-    if (split && degrees.tensor == 1) continue;  // fixed, and there is nothing to split over
-    for (const MeshForm& form : ListMeshForms(shape, degrees, spec.given.cluster, shard)) {
+    // Positions may be split wherever that is possible: layouts are chosen with and without, by
+    // what they take.
+    group.set_sequence_parallel(fixed.has_sequence_parallel() ? fixed.sequence_parallel()
+                                                              : degrees.tensor > 1);
+    if (group.sequence_parallel() && degrees.tensor == 1) continue;  // nothing to split over
+    for (const MeshForm& form : ListMeshForms(shape, degrees, spec.given.cluster, fixed)) {
+      *group.mutable_mesh() = ToProto(form.mesh);
+      group.set_keep_axis_order(form.mesh.axes.size() > 1);
       for (const int64_t m : micro_batches) {
-        for (const ScheduleForm& schedule :
-             ListSchedules(shape.blocks, degrees.pipe, m, spec.fixed)) {
-          for (const proto::Shard& sharding : form.shards) {
+        group.set_micro_batches(m);
+        for (const ScheduleForm& schedule : ListSchedules(shape.blocks, degrees.pipe, m, fixed)) {
+          group.set_schedule(schedule.name);
+          group.set_chunks(schedule.chunks);
+          for (const proto::Shard& shard : form.shards) {
+            *group.mutable_shard() = shard;
             for (const proto::Offload& offload : offloads) {
-              families.push_back({form.mesh, m, schedule.name, schedule.chunks, schedule.extra,
-                                  split, sharding, offload});
+              *group.mutable_offload() = offload;
+              groups.push_back(group);
             }
           }
         }
       }
     }
   }
-  return families;
+  return groups;
 }
 
-absl::Status CheckLayers(const ModelShape& shape, const Fixes& fixed) {
-  if (!fixed.stage_layers) return absl::OkStatus();
-  int64_t sum = 0;
-  for (const int layers : *fixed.stage_layers) sum += layers;
-  if (sum == shape.blocks) return absl::OkStatus();
-  return InputError("--fix=stage_layers=" + absl::StrJoin(*fixed.stage_layers, ","),
+absl::Status CheckLayers(const ModelShape& shape, const proto::Recipe& fixed) {
+  const auto& layers = fixed.stage_layers().layers();
+  const int64_t sum = std::accumulate(layers.begin(), layers.end(), int64_t{0});
+  if (!fixed.has_stage_layers() || sum == shape.blocks) return absl::OkStatus();
+  return InputError("--fix=stage_layers=" + absl::StrJoin(layers, ","),
                     absl::StrCat("adds up to ", sum, " layers"),
                     absl::StrCat("the model has ", shape.blocks));
 }
@@ -192,27 +188,20 @@ absl::Status CheckLayers(const ModelShape& shape, const Fixes& fixed) {
 void LeaveTensorInNodes(const SearchSpec& spec, std::vector<Degrees>* degrees) {
   const proto::Cluster& cluster = spec.given.cluster;
   const int64_t node = cluster.level().empty() ? 0 : cluster.level(0).size();
-  if (node < 1 || spec.fixed.degrees.contains("tensor")) return;
+  if (node < 1 || spec.fixed.sizes.contains("tensor")) return;
   const auto spans = [&](const Degrees& d) { return d.tensor > node; };
   if (std::all_of(degrees->begin(), degrees->end(), spans)) return;
   std::erase_if(*degrees, spans);
 }
 
-// All families; none where fixes exclude each other.
-absl::StatusOr<std::vector<PlanFamily>> TryFamilies(const SearchSpec& spec,
-                                                    const ModelShape& shape) {
-  RETURN_IF_ERROR(CheckLayers(shape, spec.fixed));
+// All plan groups; none where fixes exclude each other.
+absl::StatusOr<std::vector<proto::Recipe>> TryGroups(const SearchSpec& spec,
+                                                     const ModelShape& shape) {
+  RETURN_IF_ERROR(CheckLayers(shape, spec.fixed.recipe));
   ASSIGN_OR_RETURN(std::vector<Degrees> degrees,
                    FindDegrees(shape, spec.fixed, spec.devices, spec.given.recipe.batch()));
   LeaveTensorInNodes(spec, &degrees);
-  std::optional<proto::Shard> shard;
-  if (spec.fixed.shard) {
-    proto::Recipe recipe;
-    RETURN_IF_ERROR(SetField(*FindRow(RecipeRows(), "shard"), *spec.fixed.shard, &recipe, "--fix="));
-    shard = recipe.shard();
-  }
-  ASSIGN_OR_RETURN(const std::vector<proto::Offload> offloads, ListOffloads(spec));
-  return MakeFamilies(spec, shape, degrees, shard, offloads);
+  return MakeGroups(spec, shape, degrees);
 }
 
 // Of fixes that exclude each other, those without which something remains.
@@ -222,9 +211,9 @@ absl::Status Contradiction(const SearchSpec& spec, const ModelShape& shape) {
     const std::string name = fix.substr(0, fix.find('='));
     SearchSpec less = spec;
     less.fixed = WithoutFix(spec.fixed, name);
-    const absl::StatusOr<std::vector<PlanFamily>> families = TryFamilies(less, shape);
-    if (!families.ok() || families->empty()) continue;
-    counts.push_back(absl::StrCat("without ", name, " there are ", families->size()));
+    const absl::StatusOr<std::vector<proto::Recipe>> groups = TryGroups(less, shape);
+    if (!groups.ok() || groups->empty()) continue;
+    counts.push_back(absl::StrCat("without ", name, " there are ", groups->size()));
   }
   return InputError("--fix=" + ToString(spec.fixed),
                     absl::StrCat("no plan on ", spec.devices, " devices has all of it"),
@@ -233,7 +222,7 @@ absl::Status Contradiction(const SearchSpec& spec, const ModelShape& shape) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<PlanFamily>> ListFamilies(const SearchSpec& spec) {
+absl::StatusOr<std::vector<proto::Recipe>> ListGroups(const SearchSpec& spec) {
   const int64_t batch = spec.given.recipe.batch();
   if (spec.devices < 1 || spec.devices > kMaxDevices) {
     return InputError(absl::StrCat("--devices=", spec.devices), "is no number of devices",
@@ -249,9 +238,9 @@ absl::StatusOr<std::vector<PlanFamily>> ListFamilies(const SearchSpec& spec) {
                       "has no blocks that stages could divide, numbered from 0 on",
                       "`oneflow model` writes graphs that have them");
   }
-  ASSIGN_OR_RETURN(std::vector<PlanFamily> families, TryFamilies(spec, shape));
-  if (families.empty()) return Contradiction(spec, shape);
-  return families;
+  ASSIGN_OR_RETURN(std::vector<proto::Recipe> groups, TryGroups(spec, shape));
+  if (groups.empty()) return Contradiction(spec, shape);
+  return groups;
 }
 
 std::string DescribeSpace(const SearchSpec& spec) {

@@ -1,4 +1,5 @@
-// The space of a search: which families of plans there are for a model and a number of devices.
+// The space of a search: which plan groups (candidate.h) there are for a model and a number of
+// devices.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ struct SearchSpec {
   Fixes fixed;
 };
 
-// All families, in an order that depends on the spec alone:
+// All plan groups, in an order that depends on the spec alone:
 //
 //   mesh           all factorisations over pipe (at most the blocks), data, expert (of a mixture, a
 //                  divisor of its experts), context (a divisor of the sequence) and tensor (in
@@ -40,7 +41,7 @@ struct SearchSpec {
 // Fixes narrow it; a fixed value that is not listed here is the only one. Errors: a number of
 // devices of which no mesh can be made, with the nearest that work; a batch that no mesh divides; a
 // graph without blocks; fixes that exclude each other.
-absl::StatusOr<std::vector<PlanFamily>> ListFamilies(const SearchSpec& spec);
+absl::StatusOr<std::vector<proto::Recipe>> ListGroups(const SearchSpec& spec);
 
 // What is searched and what is not, for people: a line each.
 std::string DescribeSpace(const SearchSpec& spec);

@@ -6,6 +6,7 @@
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/model/model.h"
+#include "oneflow_core/recipe/forms.h"
 
 namespace oneflow {
 namespace {
@@ -27,15 +28,15 @@ SearchSpec Small(int64_t devices, int64_t batch, const std::string& fixes = "",
   return spec;
 }
 
-std::vector<PlanFamily> Families(const SearchSpec& spec) {
-  const absl::StatusOr<std::vector<PlanFamily>> families = ListFamilies(spec);
-  INFO(families.status().message());
-  REQUIRE(families.ok());
-  return *families;
+std::vector<proto::Recipe> Groups(const SearchSpec& spec) {
+  const absl::StatusOr<std::vector<proto::Recipe>> groups = ListGroups(spec);
+  INFO(groups.status().message());
+  REQUIRE(groups.ok());
+  return *groups;
 }
 
 std::string Error(const SearchSpec& spec) {
-  const absl::Status status = ListFamilies(spec).status();
+  const absl::Status status = ListGroups(spec).status();
   CHECK(ExitCode(status) == 2);
   return std::string(ToStd(status.message()));
 }
@@ -47,9 +48,9 @@ std::string FixError(const std::string& text) {
   return std::string(ToStd(status.message()));
 }
 
-std::set<std::string> Meshes(const std::vector<PlanFamily>& families) {
+std::set<std::string> Meshes(const std::vector<proto::Recipe>& groups) {
   std::set<std::string> meshes;
-  for (const PlanFamily& family : families) meshes.insert(ToString(family.mesh));
+  for (const proto::Recipe& group : groups) meshes.insert(ToString(MeshOf(group)));
   return meshes;
 }
 
@@ -82,7 +83,7 @@ int64_t CountByHand(int devices, int batch, int sequence) {
   return count;
 }
 
-TEST_CASE("space: all families, each once, as counted by hand") {
+TEST_CASE("space: all plan groups, each once, as counted by hand") {
   for (const int sequence : {16, 12288, 32768}) {
     const GraphSource source = SmallGpt(sequence);
     for (const int devices : {1, 2, 3, 4, 6, 8, 12, 16, 24}) {
@@ -90,27 +91,27 @@ TEST_CASE("space: all families, each once, as counted by hand") {
         const int64_t count = CountByHand(devices, batch, sequence);
         if (count == 0) continue;
         INFO(devices << " devices, batch " << batch << ", sequences of " << sequence);
-        const std::vector<PlanFamily> families = Families(Small(devices, batch, "", source));
-        CHECK(static_cast<int64_t>(families.size()) == count);
+        const std::vector<proto::Recipe> groups = Groups(Small(devices, batch, "", source));
+        CHECK(static_cast<int64_t>(groups.size()) == count);
         std::set<std::string> lines;
-        for (const PlanFamily& family : families) {
-          CHECK(family.mesh.devices() == devices);
-          lines.insert(CandidateFlags({family, {}}));
+        for (const proto::Recipe& group : groups) {
+          CHECK(MeshOf(group).devices() == devices);
+          lines.insert(CandidateFlags(group));
         }
-        CHECK(lines.size() == families.size());
+        CHECK(lines.size() == groups.size());
       }
     }
   }
 }
 
 TEST_CASE("space: a fixed context may have parts of any length, fixed micro-batches any tokens") {
-  CHECK(Meshes(Families(Small(8, 8))).contains("data=8"));
-  CHECK_FALSE(Meshes(Families(Small(8, 8))).contains("data=4,context=2"));
-  CHECK(Meshes(Families(Small(8, 8, "context=2"))).contains("data=4,context=2"));
+  CHECK(Meshes(Groups(Small(8, 8))).contains("data=8"));
+  CHECK_FALSE(Meshes(Groups(Small(8, 8))).contains("data=4,context=2"));
+  CHECK(Meshes(Groups(Small(8, 8, "context=2"))).contains("data=4,context=2"));
   const auto micro_batches = [](const std::string& fixes) {
     std::set<int64_t> numbers;
-    for (const PlanFamily& family : Families(Small(1, 8, fixes, SmallGpt(16384)))) {
-      numbers.insert(family.micro_batches);
+    for (const proto::Recipe& group : Groups(Small(1, 8, fixes, SmallGpt(16384)))) {
+      numbers.insert(group.micro_batches());
     }
     return numbers;
   };
@@ -122,9 +123,9 @@ TEST_CASE("space: a fixed context may have parts of any length, fixed micro-batc
 TEST_CASE("space: chunks are enough when the pipe fills and drains in 1 % of a step") {
   const auto chunks = [](int batch, const std::string& fixes) {
     std::set<int> numbers;
-    for (const PlanFamily& family :
-         Families(Small(2, batch, "pipe=2,micro_batch_size=1" + fixes))) {
-      numbers.insert(family.schedule == "interleaved" ? family.chunks : 1);
+    for (const proto::Recipe& group :
+         Groups(Small(2, batch, "pipe=2,micro_batch_size=1" + fixes))) {
+      numbers.insert(group.schedule() == "interleaved" ? group.chunks() : 1);
     }
     return numbers;
   };
@@ -138,17 +139,17 @@ TEST_CASE("space: tensor axes stay in a node, unless they are fixed or nothing e
   SearchSpec spec = Small(8, 8);
   spec.given.cluster.add_level()->set_size(2);
   spec.given.cluster.add_level();
-  for (const PlanFamily& family : Families(spec)) CHECK(FindDegree(family.mesh, "tensor") <= 2);
+  for (const proto::Recipe& group : Groups(spec)) CHECK(FindDegree(MeshOf(group), "tensor") <= 2);
   REQUIRE(AddFixes("", "tensor=4", &spec.fixed).ok());
-  for (const PlanFamily& family : Families(spec)) CHECK(FindDegree(family.mesh, "tensor") == 4);
+  for (const proto::Recipe& group : Groups(spec)) CHECK(FindDegree(MeshOf(group), "tensor") == 4);
   spec.fixed = {};
   REQUIRE(AddFixes("", "pipe=2,data=1,context=1", &spec.fixed).ok());
-  for (const PlanFamily& family : Families(spec)) CHECK(FindDegree(family.mesh, "tensor") == 4);
+  for (const proto::Recipe& group : Groups(spec)) CHECK(FindDegree(MeshOf(group), "tensor") == 4);
 }
 
 TEST_CASE("space: the order of the list is always the same") {
-  CHECK(Families(Small(16, 24)) == Families(Small(16, 24)));
-  CHECK(CandidateFlags({Families(Small(8, 8)).front(), {}}) == "--mesh=data=8");
+  CHECK(std::ranges::equal(Groups(Small(16, 24)), Groups(Small(16, 24)), &IsSame));
+  CHECK(CandidateFlags(Groups(Small(8, 8)).front()) == "--mesh=data=8");
 }
 
 TEST_CASE("space: chunks divide the blocks, and are 2 where no number does") {
@@ -157,9 +158,9 @@ TEST_CASE("space: chunks divide the blocks, and are 2 where no number does") {
     config.set_layers(layers), config.set_heads(2), config.set_hidden(16), config.set_sequence(8);
     config.set_vocab(64);
     std::set<int> found;
-    for (const PlanFamily& family :
-         Families(Small(pipe, 4, "schedule=interleaved", {BuildModel(config), "", {}}))) {
-      if (family.mesh.stages() == pipe) found.insert(family.chunks);
+    for (const proto::Recipe& group :
+         Groups(Small(pipe, 4, "schedule=interleaved", {BuildModel(config), "", {}}))) {
+      if (MeshOf(group).stages() == pipe) found.insert(group.chunks());
     }
     return found;
   };
@@ -173,24 +174,25 @@ TEST_CASE("space: experts have an axis of their own, which divides them and the 
   config.set_experts(6);
   config.set_layers(2);
   const GraphSource mixture = {BuildModel(config), "moe.textproto", {}};
-  for (const PlanFamily& family : Families(Small(12, 12, "", mixture))) {
-    const int expert = FindDegree(family.mesh, "expert"), data = FindDegree(family.mesh, "data");
+  for (const proto::Recipe& group : Groups(Small(12, 12, "", mixture))) {
+    const int expert = FindDegree(MeshOf(group), "expert"),
+              data = FindDegree(MeshOf(group), "data");
     CHECK(6 % expert == 0);
-    CHECK(12 / family.micro_batches % (data * expert) == 0);
+    CHECK(12 / group.micro_batches() % (data * expert) == 0);
   }
-  const std::set<std::string> meshes = Meshes(Families(Small(12, 12, "", mixture)));
+  const std::set<std::string> meshes = Meshes(Groups(Small(12, 12, "", mixture)));
   CHECK(meshes.contains("data=2,expert=6"));
   CHECK(meshes.contains("pipe=2,expert=3,tensor=2"));
-  CHECK_FALSE(Meshes(Families(Small(12, 12, "pipe=1"))).contains("data=2,expert=6"));
+  CHECK_FALSE(Meshes(Groups(Small(12, 12, "pipe=1"))).contains("data=2,expert=6"));
 }
 
 TEST_CASE("space: tensor axes over more devices than groups have two factors") {
   proto::Model config = MakeModel("family: 'llama' preset: 'llama-small'");
   config.set_heads(8), config.set_groups(2);
   const GraphSource grouped = {BuildModel(config), "", {}};
-  CHECK(Meshes(Families(Small(2, 2, "tensor=2", grouped))) == std::set<std::string>{"tensor=2"});
-  CHECK(Meshes(Families(Small(8, 8, "tensor=8", grouped))) == std::set<std::string>{"tensor=2x4"});
-  CHECK(Meshes(Families(Small(4, 4, "tensor=4", grouped))) == std::set<std::string>{"tensor=2x2"});
+  CHECK(Meshes(Groups(Small(2, 2, "tensor=2", grouped))) == std::set<std::string>{"tensor=2"});
+  CHECK(Meshes(Groups(Small(8, 8, "tensor=8", grouped))) == std::set<std::string>{"tensor=2x4"});
+  CHECK(Meshes(Groups(Small(4, 4, "tensor=4", grouped))) == std::set<std::string>{"tensor=2x2"});
   // Of the shape of the model:
   const ModelShape shape = FindModelShape(grouped.graph);
   CHECK(shape.groups == 2);
@@ -203,55 +205,59 @@ TEST_CASE("space: data axes over nodes have two factors, and weights are split i
   spec.given.cluster.add_level()->set_size(8);
   spec.given.cluster.add_level();
   std::set<std::string> factored;
-  for (const PlanFamily& family : Families(spec)) {
-    if (family.mesh.FindAxis("data.1") < 0) continue;
-    factored.insert(ToString(family.mesh));
-    CHECK(kShardForm.print(family.shard) == "states:data,gradients:data,weights:data.1");
+  for (const proto::Recipe& group : Groups(spec)) {
+    if (MeshOf(group).FindAxis("data.1") < 0) continue;
+    factored.insert(ToString(MeshOf(group)));
+    CHECK(kShardForm.print(group.shard()) == "states:data,gradients:data,weights:data.1");
   }
   CHECK(factored == std::set<std::string>{"data=4x8", "data=4x4,tensor=2", "data=4x2,tensor=4"});
   // Not where all data axes are in a node.
   spec.devices = 8;
-  for (const PlanFamily& family : Families(spec)) CHECK(family.mesh.FindAxis("data.1") < 0);
+  for (const proto::Recipe& group : Groups(spec)) CHECK(MeshOf(group).FindAxis("data.1") < 0);
 }
 
 TEST_CASE("space: fixes are obeyed, and add what is searched for no one else") {
   const auto all = [](const std::string& fixes, const auto& holds) {
-    const std::vector<PlanFamily> families = Families(Small(8, 16, fixes));
-    return std::all_of(families.begin(), families.end(), holds);
+    const std::vector<proto::Recipe> groups = Groups(Small(8, 16, fixes));
+    return std::all_of(groups.begin(), groups.end(), holds);
   };
-  using F = PlanFamily;
-  CHECK(all("pipe=2", [](const F& f) { return f.mesh.stages() == 2; }));
+  using F = proto::Recipe;
+  CHECK(all("pipe=2", [](const F& f) { return MeshOf(f).stages() == 2; }));
   CHECK(all("data=2,tensor=1", [](const F& f) {
-    return FindDegree(f.mesh, "data") == 2 && FindDegree(f.mesh, "tensor") == 1;
+    return FindDegree(MeshOf(f), "data") == 2 && FindDegree(MeshOf(f), "tensor") == 1;
   }));
-  CHECK(all("micro_batches=4", [](const F& f) { return f.micro_batches == 4; }));
-  CHECK(all("micro_batch_size=2",
-            [](const F& f) { return 2 * f.micro_batches * FindDegree(f.mesh, "data") == 16; }));
-  CHECK(all("schedule=gpipe", [](const F& f) { return f.schedule == "gpipe"; }));
-  CHECK(all("schedule=interleaved", [](const F& f) { return f.chunks > 1; }));
-  CHECK(all("chunks=3", [](const F& f) { return f.chunks == 3 && f.schedule == "interleaved"; }));
-  CHECK(all("sequence_parallel=true", [](const F& f) { return f.split_positions; }));
-  CHECK(all("sequence_parallel=false", [](const F& f) { return !f.split_positions; }));
-  CHECK(all("shard=weights", [](const F& f) { return f.shard == ShardWeights(); }));
-  CHECK(all("extra_in_flight=2", [](const F& f) { return f.extra_in_flight == 2; }));
-  CHECK(all("offload=weights", [](const F& f) { return f.offload.weights; }));
+  CHECK(all("micro_batches=4", [](const F& f) { return f.micro_batches() == 4; }));
+  CHECK(all("micro_batch_size=2", [](const F& f) {
+    return 2 * f.micro_batches() * FindDegree(MeshOf(f), "data") == 16;
+  }));
+  CHECK(all("schedule=gpipe", [](const F& f) { return f.schedule() == "gpipe"; }));
+  CHECK(all("schedule=interleaved", [](const F& f) { return f.chunks() > 1; }));
+  CHECK(
+      all("chunks=3", [](const F& f) { return f.chunks() == 3 && f.schedule() == "interleaved"; }));
+  CHECK(all("sequence_parallel=true", [](const F& f) { return f.sequence_parallel(); }));
+  CHECK(all("sequence_parallel=false", [](const F& f) { return !f.sequence_parallel(); }));
+  CHECK(all("shard=weights", [](const F& f) { return kShardForm.print(f.shard()) == "weights"; }));
+  CHECK(all("extra_in_flight=2", [](const F& f) { return f.extra_in_flight() == 2; }));
+  CHECK(all("offload=weights", [](const F& f) { return f.offload().weights(); }));
   CHECK(all("shard=states:data.0", [](const F& f) {
-    return f.mesh.FindAxis("data.0") >= 0 && kShardForm.print(f.shard) == "states:data.0";
+    return MeshOf(f).FindAxis("data.0") >= 0 && kShardForm.print(f.shard()) == "states:data.0";
   }));
-  CHECK(all("stage_layers=2,1,1,2", [](const F& f) { return f.mesh.stages() * f.chunks == 4; }));
-  CHECK(all("stage_layers=2,1,1,2,schedule=interleaved", [](const F& f) { return f.chunks == 2; }));
+  CHECK(
+      all("stage_layers=2,1,1,2", [](const F& f) { return MeshOf(f).stages() * f.chunks() == 4; }));
+  CHECK(
+      all("stage_layers=2,1,1,2,schedule=interleaved", [](const F& f) { return f.chunks() == 2; }));
 }
 
 TEST_CASE("space: offload is searched only where the host's memory is given") {
   SearchSpec spec = Small(1, 4);
-  CHECK(Families(spec).size() == 3);
+  CHECK(Groups(spec).size() == 3);
   spec.given.recipe.set_host_memory(1 << 30);
-  CHECK(Families(spec).size() == 3 * 2);
+  CHECK(Groups(spec).size() == 3 * 2);
   REQUIRE(AddFixes("", "offload=activations,states", &spec.fixed).ok());
-  for (const PlanFamily& family : Families(spec)) CHECK(family.offload.activations);
+  for (const proto::Recipe& group : Groups(spec)) CHECK(group.offload().has_activations());
 }
 
-TEST_CASE("space: what has no family says what is nearest") {
+TEST_CASE("space: what has no plan group says what is nearest") {
   CHECK_THAT(Error(Small(0, 8)), Contains("--devices=0: is no number of devices"));
   CHECK_THAT(Error(Small(7, 8, "tensor=2")), Contains("--devices=7: no mesh has so many devices") &&
                                                  Contains("tensor=2 is fixed") &&
@@ -291,20 +297,19 @@ TEST_CASE("fixes: lists, values with commas, and back to text") {
   REQUIRE(AddFixes("--fix=", "tensor=8,pipe=4,shard=states:data,gradients:data", &fixes).ok());
   REQUIRE(AddFixes("--fix=", "stage_layers=2,1,3", &fixes).ok());
   REQUIRE(AddFixes("--fix=", "recompute=full,gather,sequence_parallel=true,chunks=2", &fixes).ok());
-  REQUIRE(AddFixes("--fix=", "pipe=4", &fixes).ok());  // the same once more
-  CHECK(fixes.degrees == std::map<std::string, int>{{"pipe", 4}, {"tensor", 8}});
-  CHECK(fixes.shard == "states:data,gradients:data");
-  CHECK(fixes.stage_layers == std::vector<int>{2, 1, 3});
+  // The same once more:
+  REQUIRE(AddFixes("--fix=", "pipe=4,recompute=full,gather", &fixes).ok());
+  CHECK(fixes.sizes == std::map<std::string, int>{{"pipe", 4}, {"tensor", 8}});
   CHECK(ToString(fixes) ==
-        "pipe=4,tensor=8,chunks=2,sequence_parallel=true,shard=states:data,gradients:data,"
-        "recompute=full,gather,stage_layers=2,1,3");
+        "pipe=4,tensor=8,sequence_parallel=true,shard=gradients,chunks=2,stage_layers=2,1,3,"
+        "recompute=full,gather");
   Fixes read;
   REQUIRE(AddFixes("", ToString(fixes), &read).ok());
-  CHECK(read == fixes);
+  CHECK(ToString(read) == ToString(fixes));
   for (const std::string& fix : ListFixes(fixes)) {
     fixes = WithoutFix(fixes, fix.substr(0, fix.find('=')));
   }
-  CHECK(fixes == Fixes());
+  CHECK(ListFixes(fixes).empty());
 }
 
 TEST_CASE("fixes: errors name the fix, and what it may be") {
@@ -312,21 +317,23 @@ TEST_CASE("fixes: errors name the fix, and what it may be") {
   CHECK_THAT(FixError("precision=bf16"), Contains("is nothing that the search chooses"));
   CHECK_THAT(FixError("mesh=pipe=2"), Contains("fixed axis by axis"));
   CHECK_THAT(FixError("tensor"), Contains("--fix=tensor: has no value"));
-  CHECK_THAT(FixError("pipe=two"), Contains("\"two\" is no number") && Contains("use 1 or more"));
+  CHECK_THAT(FixError("pipe=two"), Contains("--fix=pipe=two: is no whole number"));
   CHECK_THAT(FixError("pipe=0"), Contains("use 1 or more"));
-  CHECK_THAT(FixError("micro_batches=0"), Contains("use 1 or more"));
-  CHECK_THAT(FixError("micro_batch_size=x"), Contains("is no number"));
-  CHECK_THAT(FixError("extra_in_flight=-1"), Contains("use 0 or more"));
-  CHECK_THAT(FixError("chunks=0"), Contains("use 1 or more"));
+  CHECK_THAT(FixError("micro_batches=0"),
+             Contains("--fix=micro_batches=0: is out of range; use 1 to 65536"));
+  CHECK_THAT(FixError("micro_batch_size=x"), Contains("is no whole number"));
+  CHECK_THAT(FixError("extra_in_flight=-1"), Contains("use 0 to 65536"));
+  CHECK_THAT(FixError("chunks=0"), Contains("use 1 to 1024"));
   CHECK_THAT(FixError("schedule=zb"), Contains("zero_bubble"));
-  CHECK_THAT(FixError("sequence_parallel=yes"), Contains("write true or false"));
+  CHECK_THAT(FixError("sequence_parallel=maybe"), Contains("is neither true nor false"));
   CHECK_THAT(FixError("shard=wights"), Contains("weights"));
   CHECK_THAT(FixError("offload=state"), Contains("states"));
   CHECK_THAT(FixError("recompute=most"), Contains("selective"));
   CHECK_THAT(FixError("stage_layers=1,x"), Contains("\"x\" is no number of layers"));
+  CHECK_THAT(FixError("stage_layers=4,-1"), Contains("\"-1\" is no number of layers"));
   CHECK_THAT(FixError("pipe=2,pipe=4"),
              Contains("--fix=pipe=4: contradicts an earlier --fix=pipe=2"));
-  CHECK_THAT(FixError("chunks=2,chunks=3"), Contains("contradicts an earlier"));
+  CHECK_THAT(FixError("chunks=2,chunks=3"), Contains("contradicts an earlier --fix=chunks=2"));
 }
 
 }  // namespace

@@ -51,8 +51,12 @@ double TransientBytes(const StageCosts& slice, bool over) {
 
 }  // namespace
 
-std::string PolicyWords(std::string_view policy, bool gathers) {
-  return std::string(policy) + (gathers ? ",gather" : "");
+proto::Recipe WithPolicy(proto::Recipe group, std::string_view policy, bool gathers) {
+  proto::Recompute& recompute = *group.mutable_recompute();
+  recompute.Clear();
+  if (policy != kPolicies[0]) recompute.add_term()->set_policy(std::string(policy));
+  recompute.set_gather(gathers);
+  return group;
 }
 
 std::vector<PolicyCounts> SplitOverChunks(const PolicyCounts& counts,
@@ -75,17 +79,17 @@ std::vector<PolicyCounts> SplitOverChunks(const PolicyCounts& counts,
   return parts;
 }
 
-absl::StatusOr<FamilyCosts> FamilyCosts::Make(const PlanRequest& given, const PlanFamily& family,
-                                              std::vector<ShortCosts> costs,
-                                              const std::vector<int>& slices, bool fits_orders) {
-  const int stages = family.mesh.stages();
-  FamilyCosts result;
-  ASSIGN_OR_RETURN(const PlanRequest request, Completed(CandidateOptions(given, {family, {}})));
+absl::StatusOr<GroupCosts> GroupCosts::Make(const PlanRequest& given, const proto::Recipe& group,
+                                            std::vector<ShortCosts> costs,
+                                            const std::vector<int>& slices, bool fits_orders) {
+  const int stages = MeshOf(group).stages();
+  GroupCosts result;
+  ASSIGN_OR_RETURN(const PlanRequest request, Completed(CandidateRequest(given, group)));
   ASSIGN_OR_RETURN(result.schedule_, MakeSchedule(request.recipe, stages));
   result.fits_orders_ = result.schedule_.splits_backward && stages > 1;
   result.costs_ = std::move(costs);
   result.slices_ = slices;
-  result.micro_batches_ = family.micro_batches;
+  result.micro_batches_ = group.micro_batches();
   result.overlap_ = !request.recipe.global_norm();
   result.by_stage_.resize(stages);
   std::vector<PolicyCounts> usual;
@@ -102,22 +106,22 @@ absl::StatusOr<FamilyCosts> FamilyCosts::Make(const PlanRequest& given, const Pl
   return result;
 }
 
-FamilyCosts FamilyCosts::FittedTo(const std::vector<PolicyCounts>& counts) const {
-  FamilyCosts result = *this;
+GroupCosts GroupCosts::FittedTo(const std::vector<PolicyCounts>& counts) const {
+  GroupCosts result = *this;
   result.schedule_ = FitOrders(counts);
   result.CountBytes();
   return result;
 }
 
-FamilyCosts FamilyCosts::WithLeastHeld() const {
-  FamilyCosts result = *this;
+GroupCosts GroupCosts::WithLeastHeld() const {
+  GroupCosts result = *this;
   result.schedule_ = WithLeastWarmUps(schedule_, stages(), micro_batches_);
   result.fits_orders_ = false;
   result.CountBytes();
   return result;
 }
 
-void FamilyCosts::CountBytes() {
+void GroupCosts::CountBytes() {
   times_ = CountHeld(schedule_, stages(), micro_batches_);
   least_other_.assign(stages(), {});
   for (int s = 0; s < stages(); ++s) {
@@ -141,12 +145,12 @@ void FamilyCosts::CountBytes() {
   }
 }
 
-double FamilyCosts::HeldByBlock(int stage, int chunk, int policy, size_t time) const {
+double GroupCosts::HeldByBlock(int stage, int chunk, int policy, size_t time) const {
   return FindHeld(AtSlice(chunk * stages() + stage, policy), times_[stage][time], chunk).block;
 }
 
 // Of many times, those that need most where all blocks have one policy.
-void FamilyCosts::KeepMost(int stage) {
+void GroupCosts::KeepMost(int stage) {
   constexpr size_t kMost = 6;  // for each policy
   std::vector<Held>& times = times_[stage];
   if (times.size() <= 2 * kMost) return;
@@ -173,14 +177,14 @@ void FamilyCosts::KeepMost(int stage) {
   times = std::move(kept);
 }
 
-const StageCosts& FamilyCosts::AtSlice(int slice, int policy) const {
+const StageCosts& GroupCosts::AtSlice(int slice, int policy) const {
   const ShortCosts& costs = costs_[policy];
   return slice + 1 == std::ssize(slices_) ? costs.last : slice == 0 ? costs.first : costs.middle;
 }
 
 // Over the slices of a stage. Blocks are divided over them as `slices_` are.
 template <typename Value>
-Linear FamilyCosts::Sum(int stage, int policy, Value value) const {
+Linear GroupCosts::Sum(int stage, int policy, Value value) const {
   double blocks = 0;
   Linear sum;
   for (size_t i = stage; i < slices_.size(); i += stages()) blocks += slices_[i];
@@ -193,7 +197,7 @@ Linear FamilyCosts::Sum(int stage, int policy, Value value) const {
   return sum;
 }
 
-FamilyCosts::Stage FamilyCosts::MakeStage(int stage, int policy) const {
+GroupCosts::Stage GroupCosts::MakeStage(int stage, int policy) const {
   const auto sum = [&](auto value) {
     return Sum(stage, policy, [&](const StageCosts& slice, int) { return value(slice); });
   };
@@ -228,7 +232,7 @@ FamilyCosts::Stage FamilyCosts::MakeStage(int stage, int policy) const {
   return result;
 }
 
-double FamilyCosts::FindKept(int stage, const PolicyCounts& counts) const {
+double GroupCosts::FindKept(int stage, const PolicyCounts& counts) const {
   const std::vector<Stage>& by_policy = by_stage_[stage];
   const double saved = FindMean(counts, [&](size_t p) { return by_policy[p].fit_saved; });
   const double kept = FindMean(counts, [&](size_t p) { return by_policy[p].fit_kept; });
@@ -236,7 +240,7 @@ double FamilyCosts::FindKept(int stage, const PolicyCounts& counts) const {
 }
 
 // What compile fits orders to. A schedule that has such orders has no chunks.
-Schedule FamilyCosts::FitOrders(const std::vector<PolicyCounts>& counts) const {
+Schedule GroupCosts::FitOrders(const std::vector<PolicyCounts>& counts) const {
   if (!schedule_.splits_backward) return schedule_;
   PipeSeconds seconds;
   std::vector<double> kept;
@@ -252,14 +256,14 @@ Schedule FamilyCosts::FitOrders(const std::vector<PolicyCounts>& counts) const {
   return FitToStages(schedule_, seconds, kept, micro_batches_, overlap_);
 }
 
-std::vector<PolicyCounts> FamilyCosts::Split(int stage, const PolicyCounts& counts) const {
+std::vector<PolicyCounts> GroupCosts::Split(int stage, const PolicyCounts& counts) const {
   if (schedule_.chunks == 1) return {counts};
   std::vector<int> rooms;
   for (size_t i = stage; i < slices_.size(); i += stages()) rooms.push_back(slices_[i]);
   return SplitOverChunks(counts, rooms);
 }
 
-PipeSeconds FamilyCosts::FindSpans(const std::vector<PolicyCounts>& counts) const {
+PipeSeconds GroupCosts::FindSpans(const std::vector<PolicyCounts>& counts) const {
   PipeSeconds seconds;
   seconds.stages.resize(stages());
   seconds.slices.resize(slices_.size());
@@ -284,14 +288,14 @@ PipeSeconds FamilyCosts::FindSpans(const std::vector<PolicyCounts>& counts) cons
   return seconds;
 }
 
-double FamilyCosts::Seconds(int stage, const PolicyCounts& counts) const {
+double GroupCosts::Seconds(int stage, const PolicyCounts& counts) const {
   return FindMean(counts, [&](size_t p) { return by_stage_[stage][p].seconds; });
 }
 
 // What comes and goes while B goes through a slice, beyond what is held at its begin. The blocks
 // with the dearest policies are the first, so B comes to them last: what it has gone through is no
 // longer held.
-double FamilyCosts::FindBackward(int slice, const PolicyCounts& counts) const {
+double GroupCosts::FindBackward(int slice, const PolicyCounts& counts) const {
   double most = 0, over = 0;
   bool any = false;
   for (int p = 0; p < policies(); ++p) {
@@ -311,7 +315,7 @@ double FamilyCosts::FindBackward(int slice, const PolicyCounts& counts) const {
   return any ? most : TransientBytes(AtSlice(slice, 0), /*over=*/false);
 }
 
-double FamilyCosts::Bytes(int stage, const PolicyCounts& counts) const {
+double GroupCosts::Bytes(int stage, const PolicyCounts& counts) const {
   const std::vector<PolicyCounts> parts = Split(stage, counts);
   const auto sum = [&](auto value) {
     double bytes = 0;
@@ -348,7 +352,7 @@ double FamilyCosts::Bytes(int stage, const PolicyCounts& counts) const {
   return std::max({most, any + beyond, update});
 }
 
-absl::StatusOr<double> FamilyCosts::StepSeconds(const std::vector<PolicyCounts>& counts) const {
+absl::StatusOr<double> GroupCosts::StepSeconds(const std::vector<PolicyCounts>& counts) const {
   const auto m = static_cast<double>(micro_batches_);
   double least = 0, each_micro_batch = 0, each_step = 0;
   for (int s = 0; s < stages(); ++s) {

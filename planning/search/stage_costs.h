@@ -1,4 +1,5 @@
-// What any mix of policies on the blocks of a family costs, from short plans of each policy alone.
+// What any mix of policies on the blocks of a plan group costs, from short plans of each policy
+// alone.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,9 @@ namespace oneflow {
 // Policies of recompute in the order of the time that they cost.
 inline constexpr std::string_view kPolicies[] = {"none", "attention", "selective", "full"};
 
-// The words of --recompute for all blocks. `gathers`: what the forward gathers of activations, the
+// The group with one policy for all blocks. `gathers`: what the forward gathers of activations, the
 // backward gathers again.
-std::string PolicyWords(std::string_view policy, bool gathers);
+proto::Recipe WithPolicy(proto::Recipe group, std::string_view policy, bool gathers = false);
 
 // Of a stage: the number of its blocks that have each policy.
 using PolicyCounts = std::vector<int>;
@@ -30,20 +31,20 @@ using PolicyCounts = std::vector<int>;
 std::vector<PolicyCounts> SplitOverChunks(const PolicyCounts& counts,
                                           const std::vector<int>& rooms);
 
-class FamilyCosts {
+class GroupCosts {
  public:
   // `costs`: of kPolicies, as many as were measured, one at least. `slices`: blocks of each slice
   // along the pipe, stages times chunks. Of orders whose warm-ups are fitted to the stages depends
   // how many micro-batches a stage holds: they are fitted to these blocks and the first policy;
   // or, with `fits_orders` false, as few are held as with any warm-ups.
-  static absl::StatusOr<FamilyCosts> Make(const PlanRequest& given, const PlanFamily& family,
-                                          std::vector<ShortCosts> costs,
-                                          const std::vector<int>& slices, bool fits_orders = true);
+  static absl::StatusOr<GroupCosts> Make(const PlanRequest& given, const proto::Recipe& group,
+                                         std::vector<ShortCosts> costs,
+                                         const std::vector<int>& slices, bool fits_orders = true);
 
   // With orders fitted to these counts, by stage.
-  FamilyCosts FittedTo(const std::vector<PolicyCounts>& counts) const;
+  GroupCosts FittedTo(const std::vector<PolicyCounts>& counts) const;
   // As with fits_orders false.
-  FamilyCosts WithLeastHeld() const;
+  GroupCosts WithLeastHeld() const;
   bool fits_orders() const { return fits_orders_; }
 
   const std::vector<int>& slices() const { return slices_; }

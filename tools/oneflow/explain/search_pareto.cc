@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 // The point's plan, compiled once more, and its page.
 absl::Status WritePoint(const SearchSpec& spec, const ParetoPoint& point, const std::string& path) {
-  PlanRequest options = CandidateOptions(spec.given, point.plan.candidate);
+  PlanRequest options = CandidateRequest(spec.given, point.plan.candidate);
   options.cluster.mutable_device()->set_memory_bytes(point.capacity);
   ASSIGN_OR_RETURN(const Planned planned, MakePlan(spec.source, options));
   const proto::Plan& plan = planned.plan;
