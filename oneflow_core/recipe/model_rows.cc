@@ -9,7 +9,8 @@ namespace {
 constexpr double kMostWidth = 1 << 22, kMostPositions = 1 << 24, kMostExperts = 1 << 12;
 
 const Row kModelRows[] = {
-// clang-format off: a row is a few lines, its sentence the last.
+    // A row is a few lines, its sentence the last.
+    // clang-format off
     {.name = "graph", .is_flag = false, .sentence = "A graph file, or a plan."},
     {.name = "family", .is_flag = false, .sentence = "The model's family."},
     {.name = "preset", .value = "NAME",
@@ -100,7 +101,7 @@ const Row kModelRows[] = {
                  "softmax and dropout."},
     {.name = "masks", .value = "recomputed|stored", .default_text = "recomputed", .rare = true,
      .sentence = "GPT: masks of dropout in the backward; a stored mask takes a byte an element."},
-// clang-format on
+    // clang-format on
 };
 
 }  // namespace

@@ -7,7 +7,8 @@ namespace {
 using enum FlagGroup;
 
 const Row kOptimizerRows[] = {
-// clang-format off: a row is a few lines, its sentence the last.
+    // A row is a few lines, its sentence the last.
+    // clang-format off
     {.name = "learning_rate", .value = "RATE", .default_text = "3e-4", .group = kOptimizerGroup,
      .above = 0, .bits = Bits::kValues, .foreign = "lr", .sentence = "Peak learning rate."},
     {.name = "min_learning_rate", .value = "RATE", .default_text = "0", .group = kOptimizerGroup,
@@ -39,7 +40,7 @@ const Row kOptimizerRows[] = {
      .bits = Bits::kValues,
      .foreign = "clip_grad grad_clip gradient_clipping max_norm max_grad_norm",
      .sentence = "Global norm that gradients are clipped to; 0 clips nothing."},
-// clang-format on
+    // clang-format on
 };
 
 }  // namespace

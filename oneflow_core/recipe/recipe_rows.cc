@@ -81,7 +81,8 @@ absl::Status NeedNarrowProducts(const proto::Recipe& recipe) {
 }
 
 const Row kRecipeRows[] = {
-// clang-format off: a row is a few lines, its sentence the last.
+    // A row is a few lines, its sentence the last.
+    // clang-format off
     {.name = "purpose", .value = "training|generation|evaluation", .default_text = "training",
      .is_flag = false,
      .sentence = "Programs of the plan: all of training; or those that continue texts; or eval "
@@ -217,7 +218,7 @@ const Row kRecipeRows[] = {
                  "is of the next one."},
     {.name = "state_layouts", .default_text = "false", .group = kMemoryGroup, .is_flag = false,
      .sentence = "The plan's graph states the layouts that were chosen."},
-// clang-format on
+    // clang-format on
 };
 
 }  // namespace

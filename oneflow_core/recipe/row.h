@@ -76,9 +76,9 @@ struct PlanCase {
 inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 struct Row {
-  std::string_view name;   // of the field, and of the flag
-  std::string_view value;  // in the help: "N", "FILE", "f32|bf16" (these words are all there are);
-                           // "" of a switch
+  std::string_view name;    // of the field, and of the flag
+  std::string_view value;   // in the help: "N", "FILE", "f32|bf16" (these words are all there are);
+                            // "" of a switch
   std::string_view absent;  // the word that leaves the field absent: "auto"; "" if there is none
   std::string_view default_text;  // what counts where the field is absent; "" if planning chooses
                                   // or `sentence` says it

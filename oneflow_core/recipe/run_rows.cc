@@ -36,7 +36,8 @@ const Form kHostLinkForm = MessageForm<proto::HostLinkRates, ParseRates, PrintRa
 constexpr double kMostSteps = (int64_t{1} << 32) - 1;  // as TokenSource counts them
 
 const Row kRunRows[] = {
-// clang-format off: a row is a few lines, its sentence the last.
+    // A row is a few lines, its sentence the last.
+    // clang-format off
     {.name = "init_from", .value = "FOLDER", .group = kModelGroup, .bits = Bits::kValues,
      .conflicts = "resume=true",
      .sentence = "Checkpoint with whose weights a new run begins: the folder of a step, or one of "
@@ -139,7 +140,7 @@ const Row kRunRows[] = {
                  "attempt ends."},
     {.name = "job_dir", .value = "FOLDER", .group = kJobGroup, .differs = true,
      .sentence = "Folder of the job, which all of its processes see."},
-// clang-format on
+    // clang-format on
 };
 
 }  // namespace
