@@ -39,7 +39,7 @@ Candidate Draw(std::mt19937* random) {
   family.chunks = family.schedule == "interleaved" ? One<int>(random, {2, 3}) : 1;
   family.extra_in_flight = One<int64_t>(random, {0, 0, 3});
   family.split_positions = One<int>(random, {0, 1}) == 1;
-  const proto::Recipe words = RecipeOf(
+  const proto::Recipe words = MakeRecipe(
       "--shard=" +
       one({"none", "states", "gradients", "weights", "states:data,gradients:data,weights:data.1"}) +
       " --offload=" +
