@@ -56,7 +56,7 @@ class RecipeTest(FolderCase):
         for made, flags, words in [
                 (["--schedule=2bw", "--clip=0"], ["--schedule=1f1b"], "--schedule=1f1b in place of 2bw"),
                 (["--schedule=zero_bubble"], ["--schedule=2bw", "--clip=0"], "without its"),
-                (["--schedule=zero_bubble"], ["--micro_batches=8"], "without its warm_ups"),
+                (["--schedule=zero_bubble"], ["--micro_batches=8"], "--micro_batches=8 in place of 4"),
                 (["--schedule=interleaved", "--stage_layers=1,1,2,0"], ["--schedule=gpipe"], "stage_layers"),
                 (["--order=own.order", "--micro_batches=2"], ["--schedule=gpipe"], "without its order"),
                 (["--schedule=gpipe"], ["--order=own.order", "--micro_batches=2"], "without its "),
@@ -82,9 +82,20 @@ class RecipeTest(FolderCase):
 
     def test_recipes_that_do_not_train(self):
         self.write("eval.textproto", "recipe { purpose: EVALUATION batch: 4 }\n")
-        self.assertIn("no program train; it has eval", self.compile("--recipe=eval.textproto")[0])
+        self.assertIn("no program train; it has init, eval, save, load", self.compile("--recipe=eval.textproto")[0])
         self.assertIn("eval.textproto: purpose=evaluation: is of plans that do not train",
                       run("train", "--graph=gpt.textproto", "--recipe=eval.textproto", "--data=x", cwd=self.dir, code=2)[1])
+
+    def test_a_run_that_goes_on_keeps_what_is_not_said(self):
+        self.write("text.txt", "some words to train on, over and over again. " * 40)
+        train = ["train", "--data=text.txt", "--steps=1", "--checkpoint_dir=run"]
+        run(*train, "--graph=gpt.textproto", "--batch=4", "--micro_batches=2", "--shard=gradients", "--mesh=data=2", cwd=self.dir)
+        for flags, words in [([], None), (["--batch=8"], "other numbers: --batch 4, now 8\n"),
+                             (["--sync_every=2"], "--batch 4, now 8; --micro_batches 2, now 4"),
+                             (["--batch=2"], "--batch 4, now 2; --micro_batches 2, now 1")]:
+            with self.subTest(flags):
+                told = run(*train, "--mesh=data=2", *flags, "--resume", cwd=self.dir)[1]
+                self.assertIn(words, told) if words else self.assertNotIn("was trained", told)
 
     def test_the_model_of_a_file(self):
         for text, words in [('model {\n graph: "gpt.textproto"\n layers: 4\n}', "m.textproto:3: layers: is said beside graph"),

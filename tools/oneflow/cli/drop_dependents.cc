@@ -10,8 +10,6 @@
 namespace oneflow {
 namespace {
 
-using google::protobuf::Message;
-
 enum When {
   kGiven,     // the flag is given
   kOther,     // the message says another value of it
@@ -36,11 +34,11 @@ constexpr Dependents kDependents[] = {
     {"lr_schedule", kOther, "decay_steps min_learning_rate", "constant"},
 };
 
-bool SaysOther(const Row& row, const std::string& given, const Message& message) {
+bool SaysOther(const Row& row, const std::string& given, const google::protobuf::Message& message) {
   return HasField(row, message) && FieldText(row, message) != given;
 }
 
-bool MovesBits(const Row& row, const std::string& given, const Message& message) {
+bool MovesBits(const Row& row, const std::string& given, const google::protobuf::Message& message) {
   const auto* recipe = dynamic_cast<const proto::Recipe*>(&message);
   if (recipe == nullptr || row.moves == nullptr) return false;
   proto::Recipe now = *recipe;
@@ -48,7 +46,7 @@ bool MovesBits(const Row& row, const std::string& given, const Message& message)
 }
 
 bool Applies(const Dependents& rule, const Row& row, const std::string& given,
-             const Message& message) {
+             const google::protobuf::Message& message) {
   if (!rule.value.empty() && given != rule.value) return false;
   if (rule.when == kGiven) return true;
   if (!SaysOther(row, given, message)) return false;
@@ -68,7 +66,7 @@ int CountChunks(const Arguments& args, proto::Recipe recipe) {
 }  // namespace
 
 std::vector<std::string> DropDependents(std::span<const Row> rows, const Arguments& args,
-                                        Message* message) {
+                                        google::protobuf::Message* message) {
   std::vector<std::string> dropped;
   const auto drop = [&](std::string_view name) {
     const Row* row = FindRow(rows, name);
