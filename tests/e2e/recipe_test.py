@@ -56,7 +56,7 @@ class RecipeTest(FolderCase):
         for made, flags, words in [
                 (["--schedule=2bw", "--clip=0"], ["--schedule=1f1b"], "--schedule=1f1b in place of 2bw"),
                 (["--schedule=zero_bubble"], ["--schedule=2bw", "--clip=0"], "without its"),
-                (["--schedule=zero_bubble"], ["--micro_batches=8"], "--micro_batches=8 in place of 4"),
+                (["--schedule=zero_bubble"], ["--schedule=zero_bubble", "--micro_batches=8"], "--micro_batches=8 in place of 4"),
                 (["--schedule=interleaved", "--stage_layers=1,1,2,0"], ["--schedule=gpipe"], "stage_layers"),
                 (["--order=own.order", "--micro_batches=2"], ["--schedule=gpipe"], "without its order"),
                 (["--schedule=gpipe"], ["--order=own.order", "--micro_batches=2"], "without its "),
