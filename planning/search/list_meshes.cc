@@ -11,7 +11,7 @@
 namespace oneflow {
 namespace {
 
-// How far from a number of devices another one is looked for.
+// Another number of devices is looked for so far from the given one.
 constexpr int64_t kFarthest = 4096;
 
 std::vector<int64_t> ListDivisors(int64_t n) {
@@ -117,7 +117,7 @@ absl::Status CheckFixedDegrees(const ModelShape& shape, const Fixes& fixed) {
   return absl::OkStatus();
 }
 
-// What limits degrees: "pipe at most 12 blocks, tensor at most 12 parts".
+// The limits of degrees: "pipe at most 12 blocks, tensor at most 12 parts".
 std::string LimitsText(const ModelShape& shape, const Fixes& fixed) {
   const std::string sizes = ToString({.sizes = fixed.sizes});
   std::string text = absl::StrCat("pipe is at most ", shape.blocks, " blocks");

@@ -25,7 +25,7 @@ std::string Words(const proto::Recipe& candidate, std::string_view name) {
   return FieldText(*FindRow(RecipeRows(), name), candidate);
 }
 
-// Of small models, whose plans take less than a GiB, in MiB.
+// The unit of bytes: MiB for small models, whose plans take less than a GiB.
 struct Unit {
   const char* name;
   double bytes;
@@ -57,7 +57,7 @@ TableRow MakeRow(const FoundPlan& plan, const std::string& bits, const Unit& uni
 }
 
 std::string CountsText(const SearchCounts& counts) {
-  std::string text = DigitsText(counts.families) + " families of plans";
+  std::string text = DigitsText(counts.groups) + " plan groups";
   const auto add = [&](int64_t count, const char* what) {
     if (count > 0) absl::StrAppend(&text, ", ", DigitsText(count), " ", what);
   };
@@ -72,7 +72,7 @@ std::string CountsText(const SearchCounts& counts) {
 }
 
 nlohmann::ordered_json CountsJson(const SearchCounts& counts) {
-  return {{"families", counts.families},   {"refused", counts.refused},
+  return {{"families", counts.groups},     {"refused", counts.refused},
           {"too_large", counts.too_large}, {"too_slow", counts.too_slow},
           {"open", counts.open},           {"short_plans", counts.short_plans},
           {"compiled", counts.compiled},   {"did_not_fit", counts.did_not_fit}};
