@@ -16,7 +16,6 @@
 #include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/plan/plan_format.h"
-#include "oneflow_core/recipe/complete_recipe.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "oneflow_core/train/learning_rate.h"
 
@@ -80,7 +79,7 @@ absl::Status EndWith(std::string_view program, std::vector<ProgramDraft>* drafts
   return absl::OkStatus();
 }
 
-absl::StatusOr<BoxedPrograms> Box(const GraphSource& source, const PlanRequest& request,
+absl::StatusOr<BoxedPrograms> BoxAll(const GraphSource& source, const PlanRequest& request,
                                   const Schedule& schedule, const FrontEndPart& part) {
   auto known_layouts = request.known_layouts;
   if (known_layouts == nullptr) known_layouts = std::make_shared<KnownLayouts>();
@@ -133,7 +132,7 @@ absl::StatusOr<std::shared_ptr<const BoxedPrograms>> FindOrBox(const GraphSource
   }
   std::string key = CacheKey(request, part);
   if (cache->boxed == nullptr || cache->key != key) {
-    ASSIGN_OR_RETURN(BoxedPrograms boxed, Box(source, request, schedule, part));
+    ASSIGN_OR_RETURN(BoxedPrograms boxed, BoxAll(source, request, schedule, part));
     cache->boxed = std::make_shared<const BoxedPrograms>(std::move(boxed));
     cache->key = std::move(key);
   }
@@ -146,7 +145,6 @@ absl::StatusOr<FrontEnd> RunFrontEnds(const GraphSource& source, const PlanReque
                                       const FrontEndPart& part, CompileCache* cache) {
   CompileCache none;
   ASSIGN_OR_RETURN(const PlanRequest complete, Completed(request));
-  RETURN_IF_ERROR(CheckRecipe(complete.recipe));
   RETURN_IF_ERROR(CheckClip(complete.optimizer, complete.recipe.global_norm()));
   FrontEnd front_end;
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(complete.recipe.mesh()));

@@ -16,6 +16,7 @@ absl::StatusOr<PlanRequest> Completed(PlanRequest request) {
   if (!recipe.overlap()) recipe.set_prefetch(0);
   if (!recipe.has_prefetch()) recipe.set_prefetch(kUsualPrefetch);
   recipe = WithDefaults(recipe);
+  RETURN_IF_ERROR(CheckRecipe(recipe));
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(recipe.mesh()));
   ASSIGN_OR_RETURN(const Schedule schedule, MakeSchedule(recipe, mesh.stages()));
   if (!schedule.rule.synchronous()) {

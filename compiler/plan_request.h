@@ -38,9 +38,10 @@ struct CompileCache {
   std::string key;                             // of `boxed`
 };
 
-// The request with every field of the recipe that compile obeys: WithDefaults; overlap, which is not
-// on CPU devices, where exchanges would take the cores that compute; prefetch; and what the schedule
-// says, steps_a_round and no global_norm where steps overlap. Errors: those of the schedule.
+// The request with every field of the recipe that compile obeys: WithDefaults; overlap, which is
+// not on CPU devices, where exchanges would take the cores that compute; prefetch; and what the
+// schedule says, steps_a_round and no global_norm where steps overlap. Errors: those of
+// CheckRecipe, and of the schedule.
 absl::StatusOr<PlanRequest> Completed(PlanRequest request);
 
 }  // namespace oneflow

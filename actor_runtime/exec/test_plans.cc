@@ -8,11 +8,13 @@
 
 #include <glog/logging.h>
 
+#include "oneflow_core/plan/plan_format.h"
+
 namespace oneflow {
 namespace {
 
 constexpr char kChain[] = R"plan(
-  version: 4 launch_queue: 1 stage_axis: -1 kernel_threads: 2 model: "chain"
+  launch_queue: 1 stage_axis: -1 kernel_threads: 2 model: "chain"
   memory { persistent_bytes: 64 register_bytes: 256 arena_bytes: 320 }
   persistent { id: 0 name: "w" fill_mode: UPDATE }
   program {
@@ -44,7 +46,7 @@ constexpr char kChain[] = R"plan(
   })plan";
 
 constexpr char kTwoRanks[] = R"plan(
-  version: 4 launch_queue: 1 stage_axis: -1 kernel_threads: 1 model: "two ranks"
+  launch_queue: 1 stage_axis: -1 kernel_threads: 1 model: "two ranks"
   mesh { axis { name: "data" size: 2 } }
   group { name: "data" axis: 0 }
   memory { persistent_bytes: 64 register_bytes: 192 arena_bytes: 256 }
@@ -73,7 +75,7 @@ constexpr char kTwoRanks[] = R"plan(
   })plan";
 
 constexpr char kTwoStages[] = R"plan(
-  version: 4 launch_queue: 1 stage_axis: 0 kernel_threads: 1 model: "two stages"
+  launch_queue: 1 stage_axis: 0 kernel_threads: 1 model: "two stages"
   mesh { axis { name: "pipe" size: 2 } }
   group { name: "stage 0 to 1" stages { from: 0 to: 1 } }
   group { name: "stage 1 to 0" stages { from: 1 to: 0 } }
@@ -151,7 +153,7 @@ constexpr char kTwoStages[] = R"plan(
   })plan";
 
 constexpr char kHostMemory[] = R"plan(
-  version: 4 launch_queue: 1 stage_axis: -1 kernel_threads: 2 model: "host memory"
+  launch_queue: 1 stage_axis: -1 kernel_threads: 2 model: "host memory"
   mesh { axis { name: "data" size: 2 } }
   memory { persistent_bytes: 64 register_bytes: 320 arena_bytes: 384 }
   memory { kind: HOST persistent_bytes: 64 register_bytes: 256 arena_bytes: 320 }
@@ -214,7 +216,7 @@ constexpr char kHostMemory[] = R"plan(
   })plan";
 
 constexpr char kPrefetch[] = R"plan(
-  version: 4 launch_queue: 1 stage_axis: -1 kernel_threads: 1 model: "prefetch"
+  launch_queue: 1 stage_axis: -1 kernel_threads: 1 model: "prefetch"
   memory { persistent_bytes: 64 register_bytes: 256 arena_bytes: 320 }
   memory { kind: HOST persistent_bytes: 64 register_bytes: 0 arena_bytes: 64 }
   persistent { id: 0 name: "w" fill_mode: UPDATE }
@@ -311,6 +313,7 @@ float ChainResult(int64_t steps) {
 proto::Plan PlanFromText(std::string_view text) {
   proto::Plan plan;
   CHECK(google::protobuf::TextFormat::ParseFromString(std::string(text), &plan));
+  plan.set_version(kPlanVersion);
   for (proto::Register& reg : *plan.mutable_persistent()) FillIn(&reg);
   for (proto::Program& program : *plan.mutable_program()) {
     for (proto::Register& reg : *program.mutable_register_()) FillIn(&reg);

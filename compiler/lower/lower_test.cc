@@ -73,7 +73,7 @@ struct Result {
   }
 };
 
-google::protobuf::RepeatedPtrField<proto::Group> GroupsOf(const std::vector<const Graph*>& graphs) {
+google::protobuf::RepeatedPtrField<proto::Group> ListGroups(const std::vector<const Graph*>& graphs) {
   const std::vector<proto::Group> groups = FindGroups(graphs);
   return {groups.begin(), groups.end()};
 }
@@ -85,7 +85,7 @@ Result Lower(const Example& example,
   result.plan.set_stage_axis(example.graph.mesh.stage_axis());
   PersistentIds ids;
   REQUIRE(AddPersistent(example.graph, &result.plan, &ids).ok());
-  *result.plan.mutable_group() = GroupsOf({&example.graph});
+  *result.plan.mutable_group() = ListGroups({&example.graph});
   result.lowered = LowerToActors(example.graph, ids, result.plan, spec).value();
   return result;
 }
@@ -241,7 +241,7 @@ TEST_CASE("groups: each set of axes, then each pair of stages, once") {
   box("all_gather", relaid({B(), B(), S(0)}), NdSbp(3, B()), 0);
   box("all_to_all", relaid({S(0), B(), S(1)}), {S(1), B(), S(0)}, 0);
   box("slice", relaid(NdSbp(3, B())), {B(), B(), S(1)}, 0);  // of the device alone
-  const auto groups = GroupsOf({&example.graph, &example.graph});
+  const auto groups = ListGroups({&example.graph, &example.graph});
   std::string names;
   for (const proto::Group& group : groups) names += group.name() + "; ";
   CHECK(names == "data; data,tensor; tensor; stage 0 to 1; stage 1 to 0; ");
@@ -267,7 +267,7 @@ TEST_CASE("a tensor read both once a micro-batch and once a step is refused") {
   proto::Plan plan;
   PersistentIds ids;
   REQUIRE(AddPersistent(example.graph, &plan, &ids).ok());
-  *plan.mutable_group() = GroupsOf({&example.graph});
+  *plan.mutable_group() = ListGroups({&example.graph});
   const auto lowered =
       LowerToActors(example.graph, ids, plan, {.name = "train", .micro_batches = 4});
   CHECK(lowered.status().message().find("op dw: is read both once a micro-batch and once a step") ==

@@ -60,10 +60,10 @@ std::string_view FileKind(std::string_view bytes) {
   return Is<proto::Graph>(text)           ? "graph"
          : Is<proto::Cluster>(text)       ? "cluster"
          : Is<proto::PipelineOrder>(text) ? "pipeline order"
-         : Is<proto::Plan>(text)          ? "plan"
-         : Is<proto::Trained>(text)       ? "training configuration"
-         : Is<proto::Train>(text)         ? "training configuration"
-                                          : "";
+         : Is<proto::Trained>(text) ? "training configuration"  // its fields are a plan's, too
+         : Is<proto::Plan>(text)    ? "plan"
+         : Is<proto::Train>(text)   ? "training configuration"
+                                    : "";
 }
 
 absl::Status RefuseOtherKind(std::string_view bytes, std::string_view file, std::string_view noun) {

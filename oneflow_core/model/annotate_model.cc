@@ -224,9 +224,8 @@ std::string FactorsText(int64_t degree, int64_t groups, int64_t heads) {
            ": the first factor splits the groups, the second the query heads of each";
   }
   return "use tensor=" + std::to_string(groups) +
-         " or less, or two factors, of the groups and of "
-         "the " +
-         std::to_string(heads) + " query heads of each";
+         " or less, or two factors, of the groups and of the " + std::to_string(heads) +
+         " query heads of each";
 }
 
 // Each device gets a group, and a query head of it.
@@ -324,9 +323,8 @@ void ShardVariables(const Mesh& mesh, const std::vector<std::string>& all, const
     }
   }
   for (Op& op : graph->ops) {
-    if (op.kind != "variable" || replicated.contains(graph->tensors[op.outputs[0]].producer))
-      continue;
     const Tensor& tensor = graph->tensors[op.outputs[0]];
+    if (op.kind != "variable" || replicated.contains(tensor.producer)) continue;
     // Without those on which it is split by its experts.
     Axes data;
     std::copy_if(all.begin(), all.end(), std::back_inserter(data), [&](const std::string& axis) {
@@ -473,7 +471,7 @@ absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const proto::Recipe& 
                            int chunks) {
   const std::vector<int> layers(recipe.stage_layers().layers().begin(),
                                 recipe.stage_layers().layers().end());
-  ASSIGN_OR_RETURN(const std::optional<Family> family, FindFamily(*graph));
+  ASSIGN_OR_RETURN(const Family* const family, FindFamily(*graph));
   const int blocks = family ? CountBlocks(*graph) : 0;
   const bool mixture = family && CountExperts(*graph, *family) > 0;
   TokenAxes tokens{.batch = ListAxes(mesh, {"data"})};

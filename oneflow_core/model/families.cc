@@ -15,7 +15,7 @@ const std::vector<Family>& Families() {
   return *families;
 }
 
-absl::StatusOr<std::optional<Family>> FindFamily(const Graph& graph) {
+absl::StatusOr<const Family*> FindFamily(const Graph& graph) {
   std::string names;
   for (const Family& family : Families()) {
     const bool has_all =
@@ -23,10 +23,10 @@ absl::StatusOr<std::optional<Family>> FindFamily(const Graph& graph) {
           const Op* op = graph.FindOp(name);
           return op != nullptr && op->kind == "variable";
         });
-    if (graph.family.empty() ? has_all : graph.family == family.name) return family;
+    if (graph.family.empty() ? has_all : graph.family == family.name) return &family;
     names += (names.empty() ? "" : ", ") + std::string(family.name);
   }
-  if (graph.family.empty()) return std::nullopt;
+  if (graph.family.empty()) return nullptr;
   return InputError("graph \"" + graph.name + "\"", "is of family \"" + graph.family + "\"",
                     "the families are " + names + "; leave the field out for another model");
 }

@@ -12,8 +12,8 @@ namespace oneflow {
 const std::vector<Family>& Families();
 
 // Returns the family that the graph states. If it states none, as in files written before the field
-// existed, returns the one whose variables it has; nullopt if there is no such family. Error: the
+// existed, returns the one whose variables it has; null if there is no such family. Error: the
 // graph states a family that is not in the table.
-absl::StatusOr<std::optional<Family>> FindFamily(const Graph& graph);
+absl::StatusOr<const Family*> FindFamily(const Graph& graph);
 
 }  // namespace oneflow

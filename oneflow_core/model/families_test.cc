@@ -15,7 +15,7 @@ namespace {
 std::string FoundFamily(const Graph& graph) {
   const auto family = FindFamily(graph);
   if (!family.ok()) return std::string(ToStd(family.status().message()));
-  return *family ? std::string((*family)->name) : "none";
+  return *family != nullptr ? std::string((*family)->name) : "none";
 }
 
 Graph Tiny(const proto::Graph& graph) { return *GraphFromProto(graph, "graph"); }
@@ -92,7 +92,7 @@ TEST_CASE("each variable of a row is one of the family's models") {
   gpt.set_tied(false);
   const Graph dense = Tiny(BuildModel(qwen)), experts = Tiny(BuildModel(mixture));
   for (const Graph& graph : {Tiny(BuildModel(gpt)), dense}) {
-    const Family family = **FindFamily(graph);
+    const Family& family = **FindFamily(graph);
     std::set<std::string> names;
     for (const TensorSplit& split : family.splits) {
       const std::string name = VariableName(split.variable, 1);

@@ -130,6 +130,7 @@ absl::StatusOr<proto::Plan> ReadPlanUnchecked(const std::string& path) {
   }
   const absl::Status parsed = ParseText(bytes, path, "plan", &plan);
   if (parsed.ok()) {
+    if (plan.version() == 0) RETURN_IF_ERROR(RefuseOtherKind(bytes, path, "plan"));
     // It may have been edited since it was written, and no checksum tells.
     plan.set_fingerprint(Fingerprint(plan));
     return plan;

@@ -83,9 +83,9 @@ TEST_CASE("a text of another version is refused by its number, whatever fields i
   const std::string actor = "program { name: 'train' actor { name: 'a' workspace_bytes: 64 } }\n";
   CHECK(refusal("version: 1 memory { workspace_bytes: 64 }\n" + actor) ==
         path.string() +
-            ": is a plan of version 1, this build reads 4; compile it again with this build");
+            ": is a plan of version 1, this build reads 5; compile it again with this build");
   CHECK_THAT(refusal(actor + "version: 2"), Catch::Contains("is a plan of version 2"));
-  CHECK_THAT(refusal(actor + "version: 4"),
+  CHECK_THAT(refusal(actor + "version: 5"),
              Catch::Contains(":1:58: ") && Catch::Contains("workspace_bytes"));
 }
 
@@ -209,7 +209,7 @@ TEST_CASE("JSON says what a step computes, however often its actors fire") {
 
 TEST_CASE("plans print one line an actor and a register") {
   CHECK(PlanText(SomePlan()) ==
-        "plan of , version 4, fingerprint \n"
+        "plan of , version 5, fingerprint \n"
         "mesh data=2: 2 devices, 1 stage; batch 0 in 0 micro-batches, schedule \n"
         "memory of a device of stage 0: 128 bytes = weights and optimizer 0 bytes + registers and "
         "workspaces 128 bytes; lower\n"

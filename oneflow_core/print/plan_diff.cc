@@ -12,6 +12,7 @@
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
+#include "oneflow_core/recipe/field_text.h"
 
 namespace oneflow {
 namespace {
@@ -178,15 +179,15 @@ std::set<std::string> ListGroups(const proto::Plan& plan) {
   return groups;
 }
 
-std::string Precision(proto::DataType type) { return type == proto::BF16 ? "bf16" : "f32"; }
-
 void AddFacts(const proto::Plan& a, const proto::Plan& b, PlanDiff* diff) {
   AddFact("model", a.model(), b.model(), diff);
   AddFact("mesh", MeshText(a.mesh()), MeshText(b.mesh()), diff);
   AddFact("groups", absl::StrJoin(ListGroups(a), "; "), absl::StrJoin(ListGroups(b), "; "), diff);
-  AddFact("schedule", a.recipe().schedule(), b.recipe().schedule(), diff);
-  AddFact("precision", Precision(a.recipe().precision()), Precision(b.recipe().precision()), diff);
-  AddFact("residual", Precision(a.recipe().residual()), Precision(b.recipe().residual()), diff);
+  // The mesh and the numbers of sequences and micro-batches are compared beside it.
+  for (const Row* row : DifferingRows(RecipeRows(), a.recipe(), b.recipe())) {
+    if (row->name == "mesh" || row->name == "batch" || row->name == "micro_batches") continue;
+    AddFact(std::string(row->name), FieldText(*row, a.recipe()), FieldText(*row, b.recipe()), diff);
+  }
 }
 
 Json WithStages(Json json, const PlanDiff::Stages& stages) {

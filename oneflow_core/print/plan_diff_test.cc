@@ -99,7 +99,7 @@ TEST_CASE("actors and stages of one plan only") {
         Row("memory of the largest device", "64 bytes -> 128 bytes (+100.0 %)") +
             Row("stage 1", "only in the second") + Row("mesh", "pipe=1 -> pipe=2") +
             Row("groups", "none -> stage 0 to 1") + Row("schedule", "1f1b -> gpipe") +
-            Row("precision", "f32 -> bf16") + Row("order of send", "none -> F.send×4  stage 0") +
+            Row("precision", "none -> bf16") + Row("order of send", "none -> F.send×4  stage 0") +
             Row("order of issue, word 1", "none -> ( h.to1.send )×4  stage 0") +
             Row("stages", "1 -> 2 (+100.0 %)") + Row("actors", "1 -> 2 (+100.0 %)  stage 0") +
             "actors only in the second, 3:\n"

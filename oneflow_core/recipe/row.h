@@ -3,16 +3,9 @@
 // (field_text.h sets and prints fields by them). Scalars are read and written by the field's
 // descriptor; meaning is never reflected.
 //
-//   {.name = "prefetch",
-//    .value = "N",
-//    .sentence = "With --overlap, weights are gathered N blocks ahead of their use. ...",
-//    .absent = "auto",
-//    .group = FlagGroup::kParallelismGroup,
-//    .rare = true,
-//    .least = 0,
-//    .most = 8,
-//    .searched = Searched::kGiven,
-//    .idle = IdlePrefetch},
+//   {.name = "prefetch", .value = "N", .absent = "auto", .group = kParallelismGroup, .rare = kRare,
+//    .least = 0, .most = 8, .idle = IdlePrefetch,
+//    .sentence = "With --overlap, weights are gathered N blocks ahead of their use. ..."},
 //
 // Next: oneflow_core/recipe/recipe_rows.cc, the rows of what decides a plan.
 #pragma once
@@ -83,23 +76,21 @@ struct PlanCase {
 inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 struct Row {
-  std::string_view name;   // of the field, and of the flag
-  std::string_view value;  // in the help: "N", "FILE", "f32|bf16" (these words are all there are);
-                           // "" of a switch
-  std::string_view sentence;      // what it does
+  std::string_view name;    // of the field, and of the flag
+  std::string_view value;   // in the help: "N", "FILE", "f32|bf16" (these words are all there are);
+                            // "" of a switch
+  std::string_view absent;  // the word that leaves the field absent: "auto"; "" if there is none
   std::string_view default_text;  // what counts where the field is absent; "" if planning chooses
                                   // or `sentence` says it
-  std::string_view absent;  // the word that leaves the field absent: "auto"; "" if there is none
   FlagGroup group = FlagGroup::kModelGroup;
   bool rare = false;      // shown by --help=all only
   bool is_flag = true;    // false: only files say it
   bool is_limit = false;  // it refuses plans and changes none: a finished plan is held to it, too
+  bool differs = false;   // the processes of a run may have different values
   double least = -kNoLimit, most = kNoLimit;   // of a number
   double above = -kNoLimit, below = kNoLimit;  // the same, itself not among them
-  std::string_view foreign;  // names in other systems that mean the same, blanks between
   Bits bits = Bits::kNone;
   Searched searched = Searched::kGiven;
-  std::string_view advice;     // kNever: what to write instead
   const Form* form = nullptr;  // null: a scalar
   // The default where it depends on other fields, which have theirs.
   std::string (*find_default)(const proto::Recipe& recipe) = nullptr;
@@ -108,12 +99,13 @@ struct Row {
   std::string_view (*idle)(const PlanCase& plan) = nullptr;
   // An input error where the value is not for those of other fields.
   absl::Status (*excludes)(const proto::Recipe& recipe) = nullptr;
-  // Of a Run: fields of which one must be there, too, and one that must not (check_needs.h).
-  std::string_view needs, conflicts;
-  // True if the processes of a run may have different values.
-  bool differs = false;
   // The part of the value that moves bits, as text; null: all of it.
   std::string (*moves)(const proto::Recipe& recipe) = nullptr;
+  // Of a Run: fields of which one must be there, too, and one that must not (check_needs.h).
+  std::string_view needs, conflicts;
+  std::string_view foreign;   // names in other systems that mean the same, blanks between
+  std::string_view advice;    // kNever: what to write instead
+  std::string_view sentence;  // what it does
 };
 
 // The rows of the fields of each message, in the order of the help; each field has one.

@@ -88,7 +88,7 @@ class Search {
     }
   }
 
-  // As much of a warm_up as the stage's bytes and the micro-batches allow.
+  // The part of a warm_up that the stage's bytes and the micro-batches allow.
   WarmUpDepth Allowed(const WarmUpDepth& warm_up, int s) const {
     const double kept = few_.kept_for_weights.empty() ? 1 : few_.kept_for_weights[s];
     const int64_t most = std::min(few_.micro_batches, stages_ + extra_);

@@ -4,7 +4,8 @@
 //   ASSIGN_OR_RETURN(const Planned planned, MakePlan(source, {recipe, cluster, optimizer}));
 //   planned.plan.recipe()                  // complete: Compile makes the same plan of it
 //
-// What is chosen where the recipe does not say it, each a function Recipe -> Recipe of this folder:
+// Fields that are chosen if the recipe does not say them, each by a function Recipe -> Recipe of
+// this folder:
 //   mesh          the order of its axes on a cluster of several levels (order_axes.h), unless
 //                 keep_axis_order
 //   warm_ups      of zero_bubble, for the times of the stages (stage_times.h)
@@ -23,10 +24,10 @@ namespace oneflow {
 
 struct Planned {
   proto::Plan plan;
-  std::vector<std::string> notes;  // what was chosen and why, one sentence each
+  std::vector<std::string> notes;  // choices and their reasons, one sentence each
 };
 
-// Errors are those of Compile. Where a plan does not fit its devices, other layouts, which may fit,
+// Errors are those of Compile. If a plan does not fit its devices, other layouts, which may fit,
 // would move bits; so they are not taken, but the refusal says how to state them. A pure function.
 absl::StatusOr<Planned> MakePlan(const GraphSource& source, const PlanRequest& request,
                                  CompileCache* cache = nullptr);

@@ -1,4 +1,4 @@
-// What planning chooses where a recipe does not say it: the order of axes, depths of zero bubble,
+// Planning chooses what a recipe does not say: the order of axes, depths of zero bubble,
 // micro-batches that fill the memory, uses of weights ahead.
 #include "planning/recipe/make_plan.h"
 

@@ -70,7 +70,7 @@ class Buckets {
   std::map<std::tuple<std::string_view, std::vector<std::string>, DType, bool>, Exchange> all_;
 };
 
-// Those of a step; layers have the same ones.
+// The exchanges of a step; layers have the same ones.
 std::vector<Exchange> CollectExchanges(const Graph& graph, int64_t micro_batches,
                                        int64_t bucket_bytes) {
   Buckets buckets;
@@ -123,7 +123,7 @@ Mesh Join(const std::vector<std::vector<Mesh::Axis>>& groups) {
   return mesh;
 }
 
-// Of meshes with the axes of `graph`, tried one after the other, the one that takes least.
+// Finds the cheapest of meshes with the axes of `graph`, tried one after the other.
 class Cheapest {
  public:
   Cheapest(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,

@@ -13,8 +13,8 @@
 namespace oneflow {
 namespace {
 
-// Of one micro-batch: what the compute lane of each stage takes, and the copies between two stages,
-// in the direction that takes longer.
+// Sums for one micro-batch the times of the compute lane of each stage, and of the copies between
+// two stages in the direction that takes longer.
 PipeSeconds SumStageSeconds(const Lowered& lowered, const std::vector<double>& each, int stages) {
   PipeSeconds seconds = Alike(stages, {0, 0, 0});
   std::vector<double> down(stages), up(stages);  // by the stage before

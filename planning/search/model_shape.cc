@@ -32,7 +32,7 @@ void TakeLess(int64_t size, int64_t* least) {
 void AddTensorLimits(const proto::Graph& graph, ModelShape* shape) {
   const absl::StatusOr<Graph> ir = GraphFromProto(graph, graph.name());
   if (!ir.ok()) return;
-  const absl::StatusOr<std::optional<Family>> family = FindFamily(*ir);
+  const absl::StatusOr<const Family*> family = FindFamily(*ir);
   if (!family.ok() || !*family) return;
   for (const Op& op : ir->ops) {
     if (op.kind != "variable") continue;

@@ -38,18 +38,18 @@ Process::Process(const Surroundings& around, int index, int64_t attempt, int hos
 }
 
 std::unique_ptr<RunsInStep> Process::MakeRuns() {
-  RunsInStep::Link link;
-  link.begins = [this](uint64_t run, std::string_view program, int64_t first, int64_t steps) {
+  RunsInStep::Calls calls;
+  calls.begins = [this](uint64_t run, std::string_view program, int64_t first, int64_t steps) {
     control_->Begins(run, program, first, steps);
   };
-  link.report = [this](uint64_t run, int64_t step, std::span<const double> values) {
+  calls.report = [this](uint64_t run, int64_t step, std::span<const double> values) {
     control_->Report(run, step, values);
   };
-  link.fails = [this](const absl::Status& why) { control_->Fail(why); };
-  link.await_end = [this] { return control_->status(); };
-  link.let_go = [this](const absl::Status& why) { endpoint_->Break(why); };
+  calls.fails = [this](const absl::Status& why) { control_->Fail(why); };
+  calls.await_end = [this] { return control_->status(); };
+  calls.let_go = [this](const absl::Status& why) { endpoint_->Break(why); };
   return std::make_unique<RunsInStep>(
-      index_ == 0, std::move(link),
+      index_ == 0, std::move(calls),
       [this](auto& changed, auto& lock, const auto& is_true) { Wait(changed, lock, is_true); });
 }
 

@@ -162,7 +162,7 @@ class BadFilesTest(BadInputCase):
         self.train(["--keep", "--checkpoint_dir"], "--data=text.txt", "--keep=1")
         self.train(["--keep=-1", "use 1 or more"], "--data=text.txt", "--keep=-1", "--checkpoint_dir=ckpt")
         for resume in ["--resume", "--resume=auto"]:
-            self.train(["--resume", "add --checkpoint_dir=DIR"], "--data=text.txt", resume)
+            self.train(["--resume", "add --checkpoint_dir=FOLDER"], "--data=text.txt", resume)
         self.train(["--resume=maybe", "use true, false or auto"], "--data=text.txt", "--resume=maybe", "--checkpoint_dir=ckpt")
         for fraction in ["-0.1", "1", "1.5"]:
             self.train(["--eval_fraction", "at least 0 and below 1"], "--data=text.txt", "--eval_fraction=" + fraction)

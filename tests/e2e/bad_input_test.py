@@ -79,7 +79,7 @@ class BadInputTest(BadInputCase):
                 "--fuse=maybe": "is neither true nor false; write --fuse=true or --fuse=false",
                 "--recompute=,": '"" is not known; use none', "--recompute=full,": '"" is not known',
                 # 0 and -1 stand for "not given" inside; nobody means something by them.
-                "--threads=0": "is out of range; use 1 or more, or leave it out; the default: the cores of the machine",
+                "--threads=0": "is out of range; use 1 to 1024, or leave it out; the default: the cores of the machine",
                 "--threads=-2": "is out of range", "--chunks=0": "the default: 2 where the schedule interleaves, else 1",
                 "--steps_a_round=0": "use 1 to 65536, or leave it out; the default: 8 or more"}.items():
             with self.subTest(flag):
@@ -88,19 +88,33 @@ class BadInputTest(BadInputCase):
                 "--seed=-1": "is negative; use 0 or more", "--seed=99999999999999999999": "use at most 2^64 - 1",
                 "--keep=0": "use 1 or more, or leave it out; the default: all", "--eval_every=0": "the default: only at the end",
                 "--checkpoint_every=0": "the default: only at the end", "--processes=0": "use 1 or more",
-                "--process_index=-1": "use 0 or more", "--stall_seconds=-1": "must not be negative; use e.g. 60",
-                "--stall_seconds=nan": "must not be negative", "--eval_fraction=nan": "must be at least 0 and below 1",
+                "--process_index=-1": "use 0 or more", "--stall_seconds=-1": "is out of range; use 0 or more",
+                "--stall_seconds=nan": "is out of range", "--eval_fraction=1": "use 0 or more, and less than 1",
+                "--eval_fraction=nan": "is out of range", "--join_seconds=0": "more than 0, and at most 86400",
                 "--host_link=2GB": "is not two rates", "--host_link=2GB:0": "is not two rates",
                 "--host_link=fast:2GB": "is not two rates"}.items():
             with self.subTest(flag):
                 self.train([flag + ": ", words], "--data=text.txt", flag)
-        self.train(["--eval_batches: there is nothing to validate on", "--eval_data"], "--data=text.txt", "--eval_batches=2")
+        self.train(["--eval_batches: acts only with --eval_data or --eval_fraction"], "--data=text.txt", "--eval_batches=2")
         prompt = ["generate", "--checkpoint=ckpt", "--prompt=a"]
         self.refuse(["--temperature=-1.5: "], *prompt, "--temperature=-1.5")
         self.refuse(["--top_p=1.5: "], *prompt, "--top_p=1.5")
         self.refuse(["--val_fraction=1.5: "], "data", "--text=text.txt", "--out=d", "--val_fraction=1.5")
         self.refuse(["--devices=-1: ", "use 1 or more"], "calibrate", "--out=c", "--devices=-1")
         self.refuse(["--process=-1: ", "use 0 or more"], "logs", "--job_dir=absent", "--process=-1")
+
+    def test_choices_of_a_run_that_do_not_go_together(self):
+        for words, *flags in [
+                ("--keep: acts only with --checkpoint_dir; add --checkpoint_dir=FOLDER, or leave it out", "--keep=2"),
+                ("--checkpoint_every: acts only with --checkpoint_dir", "--checkpoint_every=2"),
+                ("--resume: acts only with --checkpoint_dir", "--resume"), ("--predict: acts only with --trace", "--predict"),
+                ("--eval_fraction: cannot be given together with --eval_data", "--eval_data=text.txt", "--eval_fraction=0.1"),
+                ("--init_from: cannot be given together with --resume=true", "--init_from=ckpt", "--checkpoint_dir=c", "--resume"),
+                ("--interface=eth77: no network device of this name", "--interface=eth77"),
+                ("--epochs: is not a flag of oneflow; write --steps=N", "--epochs=2"),
+                ("--wandb: is not a flag of oneflow; write --metrics=FILE", "--wandb=run")]:
+            self.train([words], "--data=text.txt", *flags)
+        self.refuse(["oneflow stop: no such verb; did you mean cancel?"], "stop")
 
     def test_words_without_their_flag(self):
         for words, *command in [
@@ -155,7 +169,7 @@ class BadInputTest(BadInputCase):
                 (["is a cluster, and no graph; --cluster takes it", "oneflow model"], "compile", "--graph=" + cluster, "--out=x.plan"),
                 (["is a plan, and no graph"], "compile", "--graph=text.plan.textproto", "--out=x.plan"),
                 (["is a graph, and no cluster", "calibrate"], "simulate", "--plan=gpt.plan", "--cluster=gpt.textproto"),
-                (["is a plan, and no cluster"], "simulate", "--plan=gpt.plan", "--cluster=gpt.plan"),
+                (["is a plan, and no cluster"], "simulate", "--plan=gpt.plan", "--cluster=text.plan.textproto"),
                 (["is a cluster, and no pipeline order", "schedules.md"], "compile", "--graph=gpt.textproto", "--order=" + cluster,
                  "--out=x.plan"),
                 (["gpt.plan: is a plan, and no training data", "oneflow data"], "train", "--plan=gpt.plan", "--data=gpt.plan"),
@@ -188,7 +202,7 @@ class BadInputTest(BadInputCase):
             self.refuse(words, "explain", "--plan=gpt.plan", *flags)
 
     def test_simulate(self):
-        for words, *flags in [(["--steps=0", "not positive"], "--steps=0"),
+        for words, *flags in [(["--steps=0", "is out of range"], "--steps=0"),
                               (["--program=tran", "no such program", "train, eval"], "--program=tran"),
                               (["absent.textproto"], "--cluster=absent.textproto"),
                               (["--format=dot", "text or json"], "--format=dot"),
@@ -208,7 +222,7 @@ class BadInputTest(BadInputCase):
                 self.write("endless.textproto", fields)
                 self.refuse(["endless.textproto: "] + words, "simulate", "--plan=gpt.plan", "--cluster=endless.textproto")
                 self.compile(["endless.textproto: "] + words, "--mesh=tensor=2", "--cluster=endless.textproto", "--batch=4")
-        self.refuse(["--steps=1000000000000", "use at most"], "simulate", "--plan=gpt.plan", "--steps=1000000000000")
+        self.refuse(["--steps=1000000000000", "is out of range"], "simulate", "--plan=gpt.plan", "--steps=1000000000000")
         for fields, words in [(b"level { latency: nan }", ["level[0].latency is nan"]),
                               (b"level { } level { bandwidth: -1 }", ["level[1].bandwidth is -1"]),
                               (b"level { } level { size: 8 }", ["level[0].size is missing"]),
@@ -300,7 +314,7 @@ class BadInputTest(BadInputCase):
         self.assertNotIn("program train:", text)
         self.refuse(["--program=tran", "train, eval"], "explain", "--plan=gpt.plan", "--format=html", "--program=tran")
         self.refuse(["absent.textproto"], "explain", "--plan=gpt.plan", "--format=html", "--cluster=absent.textproto")
-        self.refuse(["--steps=-1", "not positive"], "explain", "--plan=gpt.plan", "--format=html", "--steps=-1")
+        self.refuse(["--steps=-1", "is out of range"], "explain", "--plan=gpt.plan", "--format=html", "--steps=-1")
 
     def test_diff(self):
         self.refuse(["two plans, not 1"], "diff", "gpt.plan")
@@ -354,7 +368,7 @@ class BadInputTest(BadInputCase):
                      "--schedule=interleaved", "--stage_layers=0,1,1,0", "--micro_batches=2")
         self.write("x.textproto", (HEAD + 'output: "x"\n').encode())
         self.refuse(["has no blocks", "write `recompute:"], "compile", "--graph=x.textproto", "--recompute=full:1", "--out=x.plan")
-        self.compile(["chunks 2", "interleaved"], "--chunks=2", "--batch=4")
+        self.compile(["--chunks=2: ", "interleaved"], "--chunks=2", "--batch=4")
         self.compile(["chunks=2", "2 layers", "fewer chunks"], "--mesh=pipe=2", "--schedule=interleaved", "--batch=4")
         for flag in ["--clip=-1", "--learning_rate=0", "--min_learning_rate=1", "--beta1=1", "--beta2=-0.5", "--epsilon=0",
                      "--weight_decay=-1", "--warmup_steps=-1", "--decay_steps=-2"]:
@@ -369,20 +383,20 @@ class BadInputTest(BadInputCase):
         run(*train, "--decay_steps=9", cwd=self.dir)  # the plan's rate decays
         run(*train, "--lr_schedule=constant", "--decay_steps=0", cwd=self.dir)
         self.refuse(["--decay_steps: ", *constant], *train, "--lr_schedule=constant", "--decay_steps=9")
-        self.compile(["clip 1", "--clip=0"], "--schedule=2bw", "--batch=4")
-        self.compile(["clip 1", "--global_norm"], "--global_norm=false", "--batch=4")
+        self.compile(["--clip=1: ", "--clip=0"], "--schedule=2bw", "--batch=4")
+        self.compile(["--clip=1: ", "--global_norm"], "--global_norm=false", "--batch=4")
         self.compile(["fill_memory", "--memory"], "--mesh=pipe=2", "--schedule=zero_bubble", "--fill_memory", "--clip=0",
                      "--global_norm=false", "--batch=4")
         self.compile(["--steps_a_round=1000000000000: is out of range; use 1 to 65536"], "--schedule=2bw", "--clip=0", "--steps_a_round=1000000000000",
                      "--batch=4")
-        self.compile(["steps_a_round 1024", "1024 micro-batches", "at most 512"], "--schedule=2bw", "--clip=0",
+        self.compile(["--steps_a_round=1024", "1024 micro-batches", "at most 512"], "--schedule=2bw", "--clip=0",
                      "--steps_a_round=1024", "--batch=1024", "--micro_batches=1024")
         self.compile(["--sync_every=0"], "--sync_every=0", "--batch=4")
         self.compile(["--batch=4611686018427387905: is out of range"], "--sync_every=4", "--batch=4611686018427387905")
         self.compile(["--micro_batches=4611686018427387905: is out of range"], "--sync_every=4", "--batch=4", "--micro_batches=4611686018427387905")
         self.compile(["--batch=9223372036854775807: is out of range", "4294967296"], "--batch=9223372036854775807", "--micro_batches=65536")
         self.compile(["--stage_layers=1,one", "one"], "--mesh=pipe=2", "--stage_layers=1,one", "--batch=4")
-        self.compile(["stage_layers 2,1", "3 layers", "has 2"], "--mesh=pipe=2", "--stage_layers=2,1", "--batch=4")
+        self.compile(["--stage_layers=2,1", "3 layers", "has 2"], "--mesh=pipe=2", "--stage_layers=2,1", "--batch=4")
         run("compile", "--graph=gpt.textproto", "--mesh=pipe=2", "--schedule=2bw", "--clip=0", "--batch=4", "--micro_batches=2",
             "--out=lag.plan", cwd=self.dir)
         lag = ["train", "--plan=lag.plan", "--data=text.txt"]
@@ -391,7 +405,7 @@ class BadInputTest(BadInputCase):
         self.refuse(["--clip", "do not wait"], *lag, "--steps=8", "--clip=1")
         self.compile(["--precision=fp16", "bf16"], "--precision=fp16", "--batch=4")
         self.compile(["--residual=f64", "bf16"], "--residual=f64", "--precision=bf16", "--batch=4")
-        self.compile(["residual bf16", "--precision=bf16"], "--residual=bf16", "--batch=4")
+        self.compile(["--residual=bf16", "--precision=bf16"], "--residual=bf16", "--batch=4")
         self.train(["--residual", "--plan"], "--data=text.txt", "--residual=bf16")
         self.train(["--precision", "--plan"], "--data=text.txt", "--precision=bf16")
         self.train(["--sequence_parallel", "--plan"], "--data=text.txt", "--sequence_parallel")

@@ -60,7 +60,7 @@ class PackedDocumentsTest(FolderCase):
         self.assertNotIn("warning", error)
         self.assertEqual([row["loss"] for row in read_metrics(self.dir + "/rest.jsonl") if "loss" in row], whole[2:])
         error = run(*resume, "--documents=false", "--batch=2", "--steps=5", cwd=self.dir)[1]
-        self.assertIn("with other numbers: batch 4, now 2; micro_batches 2, now 1; documents apart, now joined\n", error)
+        self.assertIn("with other numbers: --batch 4, now 2; --micro_batches 2, now 1 (sums in another order); --documents true, now false\n", error)
 
     def test_the_end_is_that_of_the_tokenizer(self):
         # 0 is <|endoftext|> there. Of text, of files beside the data, of a checkpoint, of the flag.
@@ -114,7 +114,7 @@ class PackedDocumentsTest(FolderCase):
         self.assertRegex(out, r"^lines.txt: loss \d\.\d+, perplexity [\d.]+, \d+ labels\n")
         self.assertEqual(error, "oneflow: warning: the weights of --data act on nothing: each file is evaluated alone\n")
         self.write("one.txt", "a")
-        for words, flags in [("--eval_batches=0: must be at least 1", ["--data=lines.txt", END, "--eval_batches=0"]),
+        for words, flags in [("--eval_batches=0: is out of range", ["--data=lines.txt", END, "--eval_batches=0"]),
                              ("--data: is missing", [END]), ("too short: it needs 2 tokens", ["--data=one.txt", END]),
                              ("--end_of_text_id: acts on nothing", ["--data=lines.txt", END, "--documents=false"]),
                              ("it is not known which token of --data ends a document", ["--data=lines.txt"])]:
@@ -150,7 +150,7 @@ class PackedDocumentsTest(FolderCase):
     def test_a_run_that_goes_on_otherwise_is_told(self):
         self.train("--documents", END, "--checkpoint_dir=run")
         error = self.train("--checkpoint_dir=run", "--resume", steps=4)[1]
-        self.assertIn("with other numbers: documents apart, now joined", error)
+        self.assertIn("with other numbers: --documents true, now false", error)
 
     def test_refusals(self):
         self.refuse(["--documents: it is not known which token of --data ends a document", "--end_of_text_id=ID"], "--documents")

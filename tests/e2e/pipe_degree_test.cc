@@ -20,6 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "catch2/catch.hpp"
 #include "google/protobuf/text_format.h"
+#include "oneflow_core/base/status.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/recipe/field_text.h"

@@ -66,10 +66,10 @@ class Alone : public TokenSource {
 struct Case {
   proto::Graph graph;
   bool documents = true;  // of Train
-  std::string mesh, recompute;
+  std::string mesh, recompute = "none";
   int64_t batch = kSamples, micro_batches = 1;
   int32_t end = kEnd;
-  std::string schedule = {};
+  std::string schedule = "1f1b";
 };
 
 proto::Plan CompileCase(const Case& c) {
@@ -161,8 +161,8 @@ TEST_CASE("Packed documents train as each of them alone") {
     const Result reference = Train(alone, Alone());
     REQUIRE(reference.losses[kSteps - 1] != reference.losses[0]);
     for (const auto& [mesh, micro_batches, recompute] :
-         {std::tuple("", 1, ""), std::tuple("", 2, "full"), std::tuple("data=2", 1, ""),
-          std::tuple("tensor=2", 1, "selective"), std::tuple("pipe=2,tensor=2", 2, "")}) {
+         {std::tuple("", 1, "none"), std::tuple("", 2, "full"), std::tuple("data=2", 1, "none"),
+          std::tuple("tensor=2", 1, "selective"), std::tuple("pipe=2,tensor=2", 2, "none")}) {
       INFO(mesh << ", " << micro_batches << " micro-batches, " << recompute);
       const Result packed = Train(
           {.graph = graph, .mesh = mesh, .recompute = recompute, .micro_batches = micro_batches},
@@ -224,9 +224,9 @@ TEST_CASE("Losses of routers are means over a step, however many of its labels c
     const double all = NormOfRouters({.batch = batch}, few);
     REQUIRE(all > 1);
     for (const auto& [mesh, micro_batches, schedule] :
-         {std::tuple("", 1, ""), std::tuple("data=2", 2, ""),
+         {std::tuple("", 1, "1f1b"), std::tuple("data=2", 2, "1f1b"),
           std::tuple("pipe=2,data=2", 2, "1f1b"), std::tuple("pipe=2", 4, "zero_bubble"),
-          std::tuple("data=2,expert=2", 1, "")}) {
+          std::tuple("data=2,expert=2", 1, "1f1b")}) {
       if (alike && mesh[0] == 'p') continue;
       Case c{.mesh = mesh, .batch = batch, .micro_batches = micro_batches, .schedule = schedule};
       // All but one label count; most; five, or none.

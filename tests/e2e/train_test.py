@@ -129,8 +129,8 @@ class TrainTest(FolderCase):
         self.assertNotIn("warning", train("--steps=2", "--decay_steps=4"))
         self.assertNotIn("warning", train("--steps=4", "--resume"))  # the decay ends where it did
         told = train("--steps=6", "--resume", "--learning_rate=1e-3", "--batch=4")
-        self.assertIn("numbers/step-00000004 was trained with other numbers: batch 8, now 4; learning_rate 0.0003, now 0.001; "
-                      "decay_steps 4, now 6\n", told)
+        self.assertIn("numbers/step-00000004 was trained with other numbers: --batch 8, now 4; --learning_rate 0.0003, now 0.001; "
+                      "--decay_steps 4, now 6\n", told)
         # The checkpoint holds the run's numbers, not the plan's.
         self.assertNotIn("warning", train("--steps=7", "--decay_steps=6", "--resume", "--learning_rate=1e-3", "--batch=4"))
 
@@ -147,8 +147,8 @@ class TrainTest(FolderCase):
         told = lambda folder, kind: f"oneflow: warning: bits/{folder} was trained {kind}"
         tokens = len(self.read("text.txt"))
         self.assertEqual(
-            [told("step-00000003", "with other numbers: micro_batches 2, now 1; precision f32, now bf16; residual f32, now bf16"),
-             told("step-00000003", "on another mesh: data=2, now one device a stage"),
+            [told("step-00000003", "with other numbers: --mesh data=2, now one device a stage (sums in another order); "
+                  "--micro_batches 2, now 1 (sums in another order); --precision f32, now bf16; --residual f32, now bf16"),
              told("step-00000003", f"on other data: tokens {tokens}, now {tokens - int(tokens * 0.1)}"),
              told("step-00000003", f"with another graph: op embed.drop: rate 0.1, now 0.2 (and {drops - 1} more)")],
             train("--steps=4", "--graph=drop2.textproto", "--precision=bf16", "--residual=bf16", "--eval_fraction=0.1", "--resume"))

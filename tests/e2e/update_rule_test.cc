@@ -17,7 +17,6 @@
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/recipe/field_text.h"
-#include "oneflow_core/tensor/mesh.h"
 
 namespace oneflow {
 namespace {

@@ -110,7 +110,7 @@ CORE_FOLDERS = {
     "plan": {"base", "tensor", "device", "graph", "op"},
     "train": {"base", "tensor"},
     "cost": {"base", "tensor", "graph", "op", "plan"},
-    "print": {"base", "tensor", "graph", "op", "plan", "net"},
+    "print": {"base", "tensor", "graph", "op", "plan", "net", "recipe"},
     "net": {"base", "tensor", "graph", "op", "plan"},
     "verify": {"base", "tensor", "device", "graph", "op", "plan", "train", "net"},
 }

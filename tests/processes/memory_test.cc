@@ -60,7 +60,6 @@ struct Marks {
 struct Case {
   std::string mesh;
   int processes;
-  const char* shard = "none";
 };
 
 TEST_CASE("nothing is allocated and memory does not grow between the second and the last step") {
@@ -87,7 +86,7 @@ TEST_CASE("nothing is allocated and memory does not grow between the second and 
   SmallProcesses processes(plan, {.processes = c.processes, .transports = transports});
   const auto context = [&](int) {
     RunContext run;
-    run.recipe.set_micro_batches(small.recipe.micro_batches());
+    run.micro_batches = small.recipe.micro_batches();
     run.micro_batch_size = small.recipe.batch() / small.recipe.micro_batches();
     run.tokens = &tokens;
     run.optimizer = [](int64_t step) { return StepNumbers{1e-3, 0.9, 0.95, 1e-8, 0, 1, step}; };

@@ -65,11 +65,11 @@ struct CheckpointInfo {
   TokenizerId tokenizer = {};  // That made this data, where it is known.
   // The files of this tokenizer, which the checkpoint is to contain; null: none.
   std::shared_ptr<const TokenizerFiles> tokenizer_files = nullptr;
-  MixtureParts mixture = {};  // of the training data; empty: they are no mixture
+  MixtureParts mixture = {};  // the training data's; empty: they are no mixture
   // Set if the run's numbers differ from the plan's.
   std::optional<proto::Optimizer> optimizer = std::nullopt;
-  ModelNotes notes = {};  // of the model, where its weights were imported
-  std::shared_ptr<const ModelFiles> model_files = nullptr;  // of this model; null: none
+  ModelNotes notes = {};  // the model's, if its weights were imported
+  std::shared_ptr<const ModelFiles> model_files = nullptr;  // this model's; null: none
 };
 
 // The identity of a writing process.
@@ -148,16 +148,16 @@ class CheckpointReader {
   int64_t step() const;
   uint64_t seed() const;
   const std::string& mesh() const;  // that wrote it, as text; empty: not known, as of older ones
-  int64_t tokens() const;           // of its training data; 0: not known
+  int64_t tokens() const;           // its training data's; 0: not known
   const TokenizerId& tokenizer() const;  // that made this data; unknown: ids of another program
-  const MixtureParts& mixture() const;   // of its training data; empty: they were no mixture
+  const MixtureParts& mixture() const;   // its training data's; empty: they were no mixture
   // The files of this tokenizer, which were verified; null: it contains none.
   const std::shared_ptr<const TokenizerFiles>& tokenizer_files() const;
   const ModelNotes& notes() const;  // not known: the model was not imported
   const std::shared_ptr<const ModelFiles>& model_files() const;  // null: it contains none
   const proto::Graph& graph() const;
-  const proto::Recipe& recipe() const;        // of the plan that was trained
-  const proto::Optimizer& optimizer() const;  // of the run
+  const proto::Recipe& recipe() const;        // the trained plan's
+  const proto::Optimizer& optimizer() const;  // the run's
 
   // OK if every variable of the plan is here with the same sizes and element type. The checkpoint
   // may hold more: a plan that only generates needs no optimizer state.

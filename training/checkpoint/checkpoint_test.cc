@@ -36,7 +36,7 @@ std::string SumOfSlices(const std::string& manifest) {
 
 TEST_CASE("However many processes save, the bytes are those of one") {
   const TemporaryDirectory dir;
-  // Of checkpoints by a release that knew one process only.
+  // The sums of checkpoints by a release that knew one process only.
   const std::vector<std::string> sums = {"aeaa76869a02d96c", "35557d203036e6ec", "a971b12116280cb2",
                                          "faacdfc41a2286b2", "bacebc30c9ab152b"};
   int compared = 0;

@@ -32,7 +32,7 @@ bool CoversByPairs(const Dims& dims, const std::vector<Slice>& slices) {
   return elements == Product(dims);
 }
 
-// Which part of the tensor the first element is in that is not in one slice, in words.
+// Says in which part of the tensor the first element is that is not in one slice.
 std::string FirstElement(const Dims& dims, const std::vector<Slice>& slices) {
   const Slice full = {Dims(dims.size(), 0), dims};
   for (int64_t e = 0; e < Product(dims); ++e) {

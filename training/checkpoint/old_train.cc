@@ -7,7 +7,7 @@ namespace oneflow {
 namespace {
 
 // Unspecified was f32.
-proto::DataType TypeOf(proto::DataType type) {
+proto::DataType StoredType(proto::DataType type) {
   return type == proto::DATA_TYPE_UNSPECIFIED ? proto::F32 : type;
 }
 
@@ -29,8 +29,8 @@ proto::Trained FromOldTrain(const proto::Train& train) {
     // It moves no bits: a text of another form is left out.
     (void)SetField(*FindRow(RecipeRows(), "recompute"), train.recompute(), &recipe);
   }
-  recipe.set_precision(TypeOf(train.precision()));
-  recipe.set_residual(TypeOf(train.residual()));
+  recipe.set_precision(StoredType(train.precision()));
+  recipe.set_residual(StoredType(train.residual()));
   recipe.set_fuse(!train.no_fusion());
   recipe.set_documents(train.documents());
   recipe.set_loss_pieces(train.loss_pieces());

@@ -6,7 +6,7 @@
 
 namespace oneflow {
 
-// All that the old form says, as a recipe. What it does not know is absent.
+// Returns all that the old form says, as a recipe. Fields that it does not know are absent.
 proto::Trained FromOldTrain(const proto::Train& train);
 
 }  // namespace oneflow

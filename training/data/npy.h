@@ -30,11 +30,11 @@ struct NpyArray {
   }
 };
 
-// What the head of such a file says of the array that follows it.
+// The head of such a file: the type and the shape of the array that follows it.
 struct NpyHeader {
   std::string descr;  // the type of the elements as it is written: "'<u2'"
   Dims dims;
-  int64_t offset = 0;  // of the first element, in bytes
+  int64_t offset = 0;  // the first element's, in bytes
 };
 
 // With these the file begins, whatever its name.

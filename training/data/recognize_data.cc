@@ -161,7 +161,7 @@ Unit UnitAt(std::string_view bytes, size_t i, bool big) {
   return unit;
 }
 
-// Of Chinese or Japanese: ideographs, kana, and their punctuation.
+// True of characters of Chinese or Japanese: ideographs, kana, and their punctuation.
 bool IsHan(uint32_t character) {
   return (character >= 0x3000 && character < 0x3100) ||
          (character >= 0x4e00 && character < 0xa000) || (character >= 0xff00 && character < 0xfff0);
@@ -224,7 +224,7 @@ struct Kind {
   const char* hint;                       // the path replaces FILE
   std::string_view names;                 // with which no text ends, each after a space
   std::string_view magic;                 // at the begin
-  bool (*is)(const Contents&) = nullptr;  // what else must hold
+  bool (*is)(const Contents&) = nullptr;  // a further condition
   bool weak = false;                      // ids may begin so
 };
 
@@ -345,7 +345,7 @@ bool IsJson(std::string_view line) {
   return nlohmann::json::accept(plain);
 }
 
-// What lines of JSON are, and the filter of jq that finds their texts.
+// The kind of lines of JSON, and the filter of jq that finds their texts.
 struct JsonLines {
   const char *each, *filter;
 };

@@ -1,4 +1,4 @@
-// Which files are refused as data, and which are not.
+// Files that are refused as data, and files that are not.
 #include "training/data/recognize_data.h"
 
 #include <catch2/catch.hpp>
@@ -34,7 +34,7 @@ std::string Widen(const std::string& text, int size, bool big) {
   return wide;
 }
 
-// As compressed bytes look: no text, and no characters of Latin script alone.
+// Noise, as compressed bytes look: no text, and no characters of Latin script alone.
 std::string Noise(size_t size) {
   std::string bytes;
   uint32_t state = 12345;

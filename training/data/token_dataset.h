@@ -48,12 +48,12 @@ class TokenDataset {
   std::unique_ptr<TokenSource> Source(uint64_t seed) const;
   // Reads each token but the first once as a label, in order. Sample s of step t is window
   // t * batch + s: its labels are the `length` tokens behind those of the window before, each of
-  // which sees the ones before it in its window. What windows lack at the end is padding, as are
+  // which sees the ones before it in its window. The missing end of windows is padding, as are
   // samples behind the last window.
   std::unique_ptr<TokenSource> Pass(int64_t batch) const;
   // The windows of a pass in sequences of `length`.
   int64_t Windows(int64_t length) const { return (size() - 1 + length - 1) / length; }
-  // Whether a token occurs. Of a large dataset only parts are looked at, from its begin to its end:
+  // True if a token occurs. Only parts of a large dataset are looked at, from its begin to its end:
   // `looked_at` becomes the number of tokens. Errors are those of Read.
   absl::StatusOr<bool> Contains(int32_t token, int64_t* looked_at) const;
   // Path of the first file, for messages.

@@ -40,10 +40,10 @@ inline constexpr uint8_t kMegatronInt32 = 4, kMegatronUint16 = 8;
 
 struct TokenFile {
   DataFile file;
-  int64_t offset = 0;  // of the first token, in bytes
+  int64_t offset = 0;  // the first token's, in bytes
   int64_t tokens = 0;
   int token_bytes = 1;         // 1 or 2: unsigned; 4: int32, for ids are below 2^31
-  TokenizerId tokenizer = {};  // of the ids, if it is known; for text: bytes
+  TokenizerId tokenizer = {};  // the ids', if it is known; for text: bytes
   bool is_uint32 = false;      // ids of four bytes that read as negative are 2^31 and more
 
   // Tokens [first, first + out.size()), which must exist. Errors are those of DataFile::Read.

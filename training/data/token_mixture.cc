@@ -33,7 +33,7 @@ class Draw {
 
  private:
   RandomStream stream_;
-  std::vector<double> ends_;  // of the ranges of [0, 1) that stand for the parts
+  std::vector<double> ends_;  // ends of the ranges of [0, 1) that stand for the parts
 };
 
 class MixtureSampler : public TokenSource {

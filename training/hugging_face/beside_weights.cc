@@ -17,12 +17,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of files that are read by programs, and by people.
+// Ends of the names of files that are read by programs, and by people.
 constexpr std::string_view kEnds[] = {".json", ".jinja", ".txt", ".model"};
 constexpr std::string_view kBegins[] = {"README", "LICENSE", "LICENCE", "NOTICE"}, kPage = ".md";
 constexpr std::string_view kVocabularies[] = {"tokenizer.json", "tokenizer.model", "vocab.json",
                                               "merges.txt"};
-// What programs of this and other kinds read beside those; other files nobody misses.
+// Other files that this and other programs read; nobody misses the rest.
 constexpr std::string_view kNeeded[] = {"added_tokens.json",       "chat_template.jinja",
                                         "chat_template.json",      "generation_config.json",
                                         "special_tokens_map.json", "tokenizer_config.json"};

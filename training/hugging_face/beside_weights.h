@@ -18,7 +18,7 @@ namespace oneflow {
 
 inline constexpr int64_t kMostFileBytes = int64_t{16} << 20;
 inline constexpr int64_t kMostVocabularyBytes = int64_t{256} << 20;
-inline constexpr int64_t kMostBytes = int64_t{512} << 20;  // of all files
+inline constexpr int64_t kMostBytes = int64_t{512} << 20;  // all files together
 
 // True for the names of a tokenizer's files, but those that say how it is used.
 bool IsVocabulary(std::string_view name);
@@ -28,10 +28,10 @@ struct BesideWeights {
   std::vector<std::string> left;  // names of what is neither carried nor imported
 };
 
-// Carried are files *.json, *.jinja, *.txt, *.md, *.model, README*, LICENSE* and NOTICE* of at most
+// Files *.json, *.jinja, *.txt, *.md, *.model, README*, LICENSE* and NOTICE* of at most
 // kMostFileBytes (those of the tokenizer's vocabulary: kMostVocabularyBytes) in the folder, and
-// those in additional_chat_templates, as long as all have at most kMostBytes. Not carried are
-// weights, their indices, adapters and code. Hidden files are not looked at. An input error if a
+// those in additional_chat_templates, are carried, as long as all have at most kMostBytes. Weights,
+// their indices, adapters and code are not. Hidden files are not looked at. An input error if a
 // file that programs need cannot be read; others are left.
 absl::StatusOr<BesideWeights> ReadBesideWeights(const ModelFolder& folder);
 

@@ -10,7 +10,8 @@
 namespace oneflow {
 namespace {
 
-// Of a variable: how it begins, and what the optimizer and the layout do with it.
+// Attributes of a variable that do not change what the model computes: how it begins, and what the
+// optimizer and the layout do with it.
 const std::set<std::string_view>& OthersAttributes() {
   static const auto* const names =
       new std::set<std::string_view>{"init", "init_value", "decay", "gather_once"};

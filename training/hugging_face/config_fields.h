@@ -24,7 +24,7 @@ class ConfigFields {
       : object_(object), where_(std::move(where)), prefix_(std::move(prefix)) {}
 
   bool Has(const char* key) const { return Find(key) != nullptr; }
-  // Also with the value null.
+  // True also if the value is null.
   bool Contains(const char* key) const { return object_.contains(key); }
   const Json* Find(const char* key) const;
 

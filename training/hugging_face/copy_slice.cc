@@ -73,7 +73,8 @@ void ForElements(const CopyBlock& block, Fn fn) {
   }
 }
 
-// Calls fn(first element in the tensor, elements of the buffer) for each run of a block.
+// Calls fn(first element in the tensor, elements of the buffer) for each row of consecutive
+// elements of a block.
 absl::Status ForTensorRuns(const CopyBlock& block, std::span<float> buffer,
                            absl::FunctionRef<absl::Status(int64_t, std::span<float>)> fn) {
   const bool dense = block.rows == 1 || block.tensor_row == block.columns;
@@ -184,10 +185,10 @@ std::vector<Slice> SplitTensor(const Dims& dims, int64_t most) {
     const int64_t size = slice.size[axis];
     const int64_t each = std::max<int64_t>(1, most / (elements / size));
     for (int64_t begin = (size - 1) / each * each; begin >= 0; begin -= each) {
-      Slice piece = slice;
-      piece.begin[axis] += begin;
-      piece.size[axis] = std::min(each, size - begin);
-      open.push_back(piece);
+      Slice part = slice;
+      part.begin[axis] += begin;
+      part.size[axis] = std::min(each, size - begin);
+      open.push_back(part);
     }
   }
   return done;

@@ -43,7 +43,7 @@ struct MappedPart {
   const SafetensorsFile* file = nullptr;  // to read from
   const FileTensor* tensor = nullptr;
   SafetensorsWriter* writer = nullptr;  // to write to
-  size_t index = 0;                     // of the tensor, in the writer
+  size_t index = 0;                     // the tensor's, in the writer
 };
 struct MappedVariable {
   std::string name;

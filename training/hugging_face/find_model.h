@@ -14,7 +14,7 @@ namespace oneflow {
 // error says what is there instead.
 absl::StatusOr<std::string> FindModel(const std::string& path);
 
-// True of a link that leads nowhere, too.
+// True of a symbolic link that leads nowhere, too.
 bool PathExists(const std::string& path);
 
 // The error of a folder that has no weights which can be read; names those it has.

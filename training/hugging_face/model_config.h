@@ -27,7 +27,7 @@ struct HuggingFaceConfig {
   // The numbers of its family; `sequence` is the longest. A mixture's numbers that act in training
   // alone are absent: config.json has none of them.
   proto::Model model;
-  std::vector<int64_t> end_ids;  // that end a text
+  std::vector<int64_t> end_ids;  // tokens that end a text
   std::optional<int64_t> begin_id;
   std::string dtype;  // "f32", "bf16", "f16"; empty: not said
 

@@ -243,7 +243,7 @@ TEST_CASE("HuggingFaceConfig: windows") {
     CHECK(Parse(With(Llama(type), {{"sliding_window", 512}})).model.window() == 0);
     CHECK(Parse(With(qwen, {{"max_window_layers", 0}})).model.window() == 512);
     CHECK(Parse(With(qwen, {{"max_window_layers", 4}})).model.window() == 0);
-    CHECK(Parse(qwen).model.window() == 0);  // of 28 layers by default
+    CHECK(Parse(qwen).model.window() == 0);  // 28 layers have one by default
     CHECK(Error(qwen, {{"max_window_layers", 3}}) ==
           "config.json: \"max_window_layers\": 3 is not supported: 1 of 4 layers would have a "
           "window, and all or none can");

@@ -134,7 +134,7 @@ absl::Status NoTensor(const ModelFolder& folder, const FamilyFiles& files, const
     what += ": its index names it for " + indexed->second + ", which does not have it";
   }
   const char* hint = "use all files of the model, and the config.json of these weights";
-  // What a layer has instead of its weight: "q_proj.qweight".
+  // A quantized layer has other tensors instead of its weight: "q_proj.qweight".
   const std::string layer = name.substr(0, name.rfind('.') + 1);
   const auto instead = tensors.lower_bound(layer);
   if (instead != tensors.end() && instead->first.starts_with(layer)) {

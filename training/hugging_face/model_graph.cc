@@ -12,7 +12,7 @@
 namespace oneflow {
 namespace {
 
-// What a graph says, by name.
+// The facts of a graph, by name.
 class GraphFacts {
  public:
   explicit GraphFacts(const proto::Graph& graph) {
@@ -32,17 +32,16 @@ class GraphFacts {
     const auto it = ops_.find(name);
     return it == ops_.end() ? "" : it->second->kind();
   }
-  double Number(const std::string& name, const std::string& attr, double otherwise) const {
-    const proto::AttrValue* value = Find(name, attr);
-    return value == nullptr ? otherwise : value->f();
+  // The value of an attribute; one that holds nothing where there is none.
+  proto::AttrValue Attr(const std::string& name, const std::string& attr) const {
+    const auto it = ops_.find(name);
+    if (it == ops_.end()) return {};
+    const auto found = it->second->attr().find(attr);
+    return found == it->second->attr().end() ? proto::AttrValue() : found->second;
   }
-  int64_t Integer(const std::string& name, const std::string& attr, int64_t otherwise) const {
-    const proto::AttrValue* value = Find(name, attr);
-    return value == nullptr ? otherwise : value->i();
-  }
-  bool Bool(const std::string& name, const std::string& attr, bool otherwise) const {
-    const proto::AttrValue* value = Find(name, attr);
-    return value == nullptr ? otherwise : value->b();
+  double Epsilon(const std::string& norm) const {
+    const double epsilon = Attr(norm, "epsilon").f();
+    return epsilon > 0 ? epsilon : 1e-5;
   }
   // Tokens of a sequence.
   int64_t Sequence() const {
@@ -59,13 +58,6 @@ class GraphFacts {
   }
 
  private:
-  const proto::AttrValue* Find(const std::string& name, const std::string& attr) const {
-    const auto it = ops_.find(name);
-    if (it == ops_.end()) return nullptr;
-    const auto found = it->second->attr().find(attr);
-    return found == it->second->attr().end() ? nullptr : &found->second;
-  }
-
   std::map<std::string, const proto::Op*> ops_;
 };
 
@@ -124,17 +116,17 @@ absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {
   model.set_heads(qkv[1] * (qkv[2] - 2));
   model.set_head_dim(qkv[3]);
   model.set_sequence(facts.Sequence());
-  model.set_norm_epsilon(facts.Number("norm_f", "epsilon", 1e-5));
+  model.set_norm_epsilon(facts.Epsilon("norm_f"));
   const std::string rotary = "h.0.attn.q_rotary";
-  model.set_theta(facts.Number(rotary, "theta", 0));
+  model.set_theta(facts.Attr(rotary, "theta").f());
   proto::RopeScaling& scaling = *model.mutable_rope_scaling();
-  if (const double factor = facts.Number(rotary, "scale_factor", 0); factor > 0) {
+  if (const double factor = facts.Attr(rotary, "scale_factor").f(); factor > 0) {
     scaling.set_factor(factor);
-    scaling.set_low(facts.Number(rotary, "low_frequency_factor", 0));
-    scaling.set_high(facts.Number(rotary, "high_frequency_factor", 0));
-    scaling.set_positions(facts.Integer(rotary, "original_positions", 0));
+    scaling.set_low(facts.Attr(rotary, "low_frequency_factor").f());
+    scaling.set_high(facts.Attr(rotary, "high_frequency_factor").f());
+    scaling.set_positions(facts.Attr(rotary, "original_positions").i());
   }
-  model.set_window(facts.Integer("h.0.attn.core", "window", 0));
+  model.set_window(facts.Attr("h.0.attn.core", "window").i());
   model.set_tied(!facts.Has("head.weight"));
   model.set_qkv_bias(facts.Has("h.0.attn.qkv.bias"));
   model.set_qk_norm(facts.Has("h.0.attn.q_norm.weight"));
@@ -149,16 +141,16 @@ absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {
                       : model.window() > 0 ? "mistral"
                                            : "llama";
   if (model.experts() > 0) {
-    model.set_experts_per_token(facts.Integer(kRoute, "choices", 0));
-    model.set_norm_topk_prob(facts.Bool(kRoute, "normalized", false));
+    model.set_experts_per_token(facts.Attr(kRoute, "choices").i());
+    model.set_norm_topk_prob(facts.Attr(kRoute, "normalized").b());
     ASSIGN_OR_RETURN(config.model_type, DescribeExperts(graph, facts, model));
   }
   proto::Model trained = model;
   if (model.experts() > 0) {
-    trained.set_capacity(facts.Number(kRoute, "capacity", 0));
-    trained.set_aux_loss_coeff(facts.Number(kRoute, "balance", 0));
-    trained.set_z_loss_coeff(facts.Number(kRoute, "z", 0));
-    trained.set_routed_positions(facts.Integer(kRoute, "run", 0));
+    trained.set_capacity(facts.Attr(kRoute, "capacity").f());
+    trained.set_aux_loss_coeff(facts.Attr(kRoute, "balance").f());
+    trained.set_z_loss_coeff(facts.Attr(kRoute, "z").f());
+    trained.set_routed_positions(facts.Attr(kRoute, "run").i());
   }
   RETURN_IF_ERROR(CheckSameGraph(graph, trained, "Llama"));
   return config;
@@ -184,8 +176,8 @@ absl::StatusOr<HuggingFaceConfig> DescribeGpt(const proto::Graph& graph) {
   model.set_sequence(wpe[0]);
   model.set_vocab(wte[0]);
   model.set_tied(!facts.Has("head.weight"));
-  model.set_norm_epsilon(facts.Number("ln_f", "epsilon", 1e-5));
-  model.set_dropout(facts.Number("embed.drop", "rate", 0));
+  model.set_norm_epsilon(facts.Epsilon("ln_f"));
+  model.set_dropout(facts.Attr("embed.drop", "rate").f());
   proto::Model trained = model;
   trained.set_masks(facts.Kind("embed.drop") == "stored_dropout" ? "stored" : "recomputed");
   trained.set_attention(facts.Kind("h.0.attn.core") == "causal_attention" ? "fused" : "unfused");

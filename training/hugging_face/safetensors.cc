@@ -108,7 +108,7 @@ absl::Status SafetensorsFile::ReadBytes(int64_t offset, std::span<std::byte> byt
     const ssize_t n = pread(fd_, bytes.data(), bytes.size(), offset);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return CannotRead(path_, errno);
-    if (n == 0) {  // since it was opened
+    if (n == 0) {  // the file was truncated since it was opened
       return absl::DataLossError(absl::StrCat(path_, ": is truncated at byte ", offset));
     }
     bytes = bytes.subspan(n);

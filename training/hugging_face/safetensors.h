@@ -50,7 +50,7 @@ class SafetensorsFile {
 
   std::string path_;
   int fd_;
-  int64_t data_ = 0;  // where the data begin
+  int64_t data_ = 0;  // the data's first byte
   SafetensorsHeader header_;
 };
 

@@ -21,7 +21,7 @@
 
 namespace oneflow {
 
-// What an error tells a user to do.
+// The end of an error: what a user can do.
 inline constexpr char kDamagedFile[] = "the file is damaged or of another format: get it again";
 
 // The limit of the format.
@@ -29,7 +29,7 @@ inline constexpr int64_t kMostHeaderBytes = 100'000'000;
 
 struct FileTensor {
   std::string name;
-  std::string type_name;         // as the header has it: "BF16", "I64"
+  std::string type_name;         // the header's word: "BF16", "I64"
   std::optional<FileType> type;  // none: its elements cannot be read
   Dims dims;
   int64_t offset = 0, bytes = 0;  // in the data behind the header

@@ -234,7 +234,7 @@ std::string Mutate(std::string bytes, std::mt19937& random) {
   return bytes;
 }
 
-// What a file that opens says, by another parser: each element is where the header puts it.
+// Reads a file that opens by another parser: each element is where the header puts it.
 void CheckReadsRight(const SafetensorsFile& file, const std::string& bytes) {
   uint64_t header = 0;
   std::memcpy(&header, bytes.data(), 8);

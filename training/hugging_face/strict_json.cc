@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostShownBytes = 100;
 
-// What the parser does not refuse itself.
+// Refuses what the parser does not refuse itself.
 class Strictness {
  public:
   bool Look(int depth, Json::parse_event_t event, const Json& value) {
@@ -37,7 +37,7 @@ class Strictness {
   const std::string& what() const { return what_; }
 
  private:
-  std::vector<std::set<std::string>> names_;  // of the open objects, by depth
+  std::vector<std::set<std::string>> names_;  // the open objects', by depth
   std::string what_;
 };
 
@@ -87,7 +87,7 @@ std::vector<JsonMember> ListMembers(std::string_view text) {
   std::vector<JsonMember> members;
   const auto add = [&](std::string_view member) {
     const size_t begin = member.find('"');
-    if (begin == member.npos) return;  // of an empty object
+    if (begin == member.npos) return;  // the object is empty
     const size_t end = EndOfString(member, begin);
     const std::string_view value = member.substr(member.find(':', end) + 1);
     members.push_back({member.substr(begin + 1, end - begin - 2), Trimmed(value)});

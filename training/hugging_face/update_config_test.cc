@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// As releases 5 of transformers write it, with keys that are not read.
+// A text as releases 5 of transformers write it, with keys that are not read.
 constexpr char kText[] = R"({
   "architectures": ["LlamaForCausalLM"],
   "model_type": "llama", "bos_token_id": 1, "eos_token_id": [2, 3], "pad_token_id": 0,

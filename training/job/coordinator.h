@@ -20,9 +20,9 @@
 //     attempt is over: nobody comes back.
 //  3. An attempt ends once, with one sentence, the same for all. Process 0 hears it last: when the
 //     others have gone, or after kGrace. It is that of the first process that reports a failure of
-//     its own, or is lost. What processes notice of another one's (a consequence, cause.h) waits
-//     for that. It is the cause itself once all others have heard us since, and have reported
-//     nothing: a process reports its failure before anybody can notice it.
+//     its own, or is lost. A failure that processes notice of another one (a consequence,
+//     cause.h) waits for that. It is the cause itself once all others have heard us since, and have
+//     reported nothing: a process reports its failure before anybody can notice it.
 //  4. A process of another job changes nothing, whatever its attempt: it hears how the jobs differ.
 //     Jobs differ by their facts and by the folder that they write to. One that differs by facts
 //     alone, within an attempt that gathers, is taken for one of this job that was started wrongly.
@@ -80,7 +80,7 @@ class Coordinator {
   static constexpr uint64_t kLocalConnection = 0;
   // The time for which process 0 waits for the others to hear of the end.
   static constexpr JobTime kGrace = kJobSecond;
-  // Who has not joined is said after this time, then after twice, four times it ...
+  // Processes that have not joined are named after this time, then after twice, four times it ...
   static constexpr JobTime kFirstWord = 10 * kJobSecond;
   // Runs by which a process may be ahead of another.
   static constexpr size_t kMostRunsAhead = 1 << 16;
@@ -113,7 +113,7 @@ class Coordinator {
     JobTime heard = 0;     // by clock_
     JobTime echoed = 0;    // the newest of our beats that it has heard
     uint64_t runs = 0;     // that it has begun
-    uint64_t parts = 0;    // of rounds, that it has sent completely
+    uint64_t parts = 0;    // rounds' parts that it has sent completely
     bool frozen = false, left = false;
   };
   struct Run {
@@ -140,7 +140,7 @@ class Coordinator {
   void Refuse(uint64_t connection, const absl::Status& why, bool retry, Emit emit);
   void Refuse(uint64_t connection, proto::JobRefusal refusal, Emit emit);
   void Present(uint64_t connection, const proto::JobPresent& present, Emit emit);
-  // How a process differs from process 0; "": it does not, as far as it says.
+  // The difference of a process from process 0; "": none, as far as it says.
   struct Difference {
     std::string what;
     const char* hint = "";
@@ -184,7 +184,7 @@ class Coordinator {
   std::deque<std::pair<uint64_t, JobTime>> strangers_;     // connections, as they came
   std::vector<Process> processes_;
   int joined_ = 0, left_ = 0;
-  JobTime say_at_, say_next_ = 2 * kFirstWord;  // who is missing
+  JobTime say_at_, say_next_ = 2 * kFirstWord;  // when missing processes are named
 
   std::deque<Run> runs_;    // begun by some, not by all
   uint64_t first_run_ = 0;  // index of runs_'s first run, in the order of each process's runs

@@ -1,4 +1,4 @@
-// How an attempt ends: by a failure, or by what others notice of one.
+// The end of an attempt: by a failure, or by what others notice of one.
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,7 +60,7 @@ TEST_CASE("If nobody reports a failure, the process that the others report is th
   const std::vector<std::pair<std::vector<std::pair<int, int>>, std::string>> cases = {
       {{{1, 2}}, two},
       {{{3, 1}, {1, 2}}, two},                       // 3 noticed what 1 did of it
-      {{{3, 77}}, "host h3 (process 3, rank 3): "},  // of an unknown one
+      {{{3, 77}}, "host h3 (process 3, rank 3): "},  // the cause is an unknown process
       {{{1, 2}, {2, 3}, {3, 0}, {0, 1}}, two},       // all: there is nothing to wait for
   };
   for (const auto& [notices, sentence] : cases) {

@@ -98,7 +98,7 @@ void Coordinator::Present(uint64_t connection, const proto::JobPresent& present,
   }
   const ProcessName who = NameIn(present);
   const int64_t attempt = options_.self.attempt;
-  // Whose it is comes before its attempt: a restart of another job must not end this one.
+  // The job is compared before the attempt: a restart of another job must not end this one.
   const Difference difference = FindDifference(present);
   const bool other_folder = HasOtherFolder(present);
   const int process = present.process();

@@ -40,7 +40,7 @@ int Listen(const addrinfo& at) {
   if (fd < 0) return fd;
   const int on = 1, off = 0;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));  // of the connections, too
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));  // the connections inherit it
   if (at.ai_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
   if (bind(fd, at.ai_addr, at.ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0) return fd;
   const int error = errno;
@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<JobListener>> JobListener::Open(const std::string
   const size_t colon = address.rfind(':');
   std::string host = address.substr(0, colon);
   if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
-  // Where there is no IPv6, all addresses are those of IPv4.
+  // If there is no IPv6, all addresses are those of IPv4.
   const std::vector<std::string> hosts =
       host == "::" ? std::vector<std::string>{host, "0.0.0.0"} : std::vector<std::string>{host};
   std::string why = "no port";

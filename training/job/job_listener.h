@@ -4,7 +4,7 @@
 //   ASSIGN_OR_RETURN(auto listener, JobListener::Open("127.0.0.1:0", MostConnections(processes)));
 //   listener->Start([&](int listening, int fd) { ... the connection is the callee's ... });
 //
-// Those above the limit wait in the kernel's queue until others are closed.
+// Connections above the limit wait in the kernel's queue until others are closed.
 #pragma once
 
 #include <sys/types.h>

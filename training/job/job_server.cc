@@ -158,7 +158,7 @@ absl::StatusOr<std::unique_ptr<JobServer>> JobServer::Start(const std::string& a
   server->acceptor_ =
       builder.experimental().AddExternalConnectionAcceptor(Acceptors::FROM_FD, credentials.server);
   builder.RegisterService(server->service_.get());
-  // Who connects and does not go on is a stranger.
+  // A peer that connects and does not go on is a stranger.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kStrangerMilliseconds);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kStrangerMilliseconds);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1);

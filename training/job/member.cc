@@ -90,7 +90,8 @@ class Member::Impl {
     return absl::OkStatus();
   }
 
-  // As JobServer::Do: actions are performed in order, without the lock, because they may call Do.
+  // Does what JobServer::Do does: actions are performed in order, without the lock, because they
+  // may call Do.
   template <typename Wish>
   void Do(Wish wish) {
     {

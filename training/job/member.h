@@ -63,10 +63,10 @@ class Member {
   ~Member();
   Member(const Member&) = delete;
 
-  int port() const;  // of the coordinator
+  int port() const;  // the coordinator's
   int processes_on_host() const;
   int index_on_host() const;  // among them, by process
-  JobTime silence() const;    // how long a process may be silent, the same in all
+  JobTime silence() const;    // a process may be silent for so long; the same in all
 
   // Announces that this process begins run number `run`: `steps` steps of `program` from
   // `first_step`. Does not wait. Processes whose sequences of runs differ end the attempt, and are
@@ -89,8 +89,8 @@ class Member {
   absl::StatusOr<std::string> Round(
       const std::string& name, std::string part,
       std::function<absl::StatusOr<std::string>(std::span<const std::string> by_process)> at_first);
-  // Ends the attempt for all, because this process cannot go on. What it only notices of another
-  // one's failure is marked as a consequence (MarkConsequence), and waits for that. Does not wait;
+  // Ends the attempt for all, because this process cannot go on. A failure that it only notices of
+  // another one is marked as a consequence (MarkConsequence), and waits for that. Does not wait;
   // wait for on_end before exiting. The first call counts.
   void Fail(const absl::Status& why);
   // After Fail: waits for the end of the attempt, some seconds. Returns why it ended.

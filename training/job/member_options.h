@@ -24,7 +24,7 @@ struct MemberOptions {
   std::string token;            // not empty; the keys' if there are any
   std::vector<JoinFact> facts;  // process 0's are the measure
   std::string host;             // empty: this machine's name
-  std::string folder;           // as in JobIdentity
+  std::string folder;           // JobIdentity's
   bool names_folder = false;
   JobRanks ranks;  // for sentences
   // Process 0: the host of each process, as the launcher says; may be empty. For sentences about

@@ -101,14 +101,15 @@ class MemberState {
   void Leave(Emit emit);
 
   // Queries:
-  std::string Address() const;  // of the last stream
+  std::string Address() const;  // the last stream's
   JobTime join() const { return options_.join; }
   bool HasJoined() const { return phase_ >= Phase::kJoined; }
   bool IsOver() const { return phase_ >= Phase::kLeft; }
   const absl::Status& status() const { return status_; }  // OK unless it has ended
   JobTime LeaseUntil() const { return lease_; }
   JobTime TickEvery() const;  // the period of Tick
-  // How long a process may be silent: process 0's limit counts for all. 0: not accepted yet.
+  // The time for which a process may be silent: process 0's limit counts for all. 0: not accepted
+  // yet.
   JobTime silence() const { return silence_; }
   int processes_on_host() const { return on_host_; }
   int index_on_host() const { return index_; }
@@ -151,7 +152,7 @@ class MemberState {
   uint64_t stream_ = 0;
   bool connected_ = false;
   JobTime say_at_, say_next_ = 2 * kFirstWord;  // that there is no coordinator
-  std::string missing_;  // who has not joined, by the coordinator's last word
+  std::string missing_;  // processes that have not joined, by the coordinator's last word
   JobTime connect_at_ = 0, presented_ = 0;
   std::string last_break_;               // why the last stream broke, or how another job differs
   size_t at_ = 0;                        // 0: coordinator; i: other_ports[i - 1]
@@ -172,7 +173,7 @@ class MemberState {
   std::string answer_;                          // the pieces that are here
   uint64_t rounds_ = 0;
   bool freezing_ = false;
-  absl::Status failing_;  // as it was reported
+  absl::Status failing_;  // the reported failure
   JobTime failing_until_ = 0;
   absl::Status status_;
 };

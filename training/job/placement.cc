@@ -290,7 +290,7 @@ absl::Status CheckFlags(const PlacementFlags& flags) {
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ExpandHosts(std::string_view hostlist, size_t most) {
-  // What is left to expand, the last first: the text up to `at` has no brackets.
+  // Texts that are left to expand, the last first: the text up to `at` has no brackets.
   std::vector<std::string> todo, hosts;
   size_t begin = 0, depth = 0;
   for (size_t at = 0; at <= hostlist.size(); ++at) {

@@ -47,10 +47,10 @@ struct PlacementFlags {
 struct JobPlacement {
   int process = 0, processes = 1;
   std::string coordinator;       // HOST:PORT; empty where processes is 1, or starts_others
-  std::vector<int> other_ports;  // of HOST, at which it may be instead, in this order
+  std::vector<int> other_ports;  // HOST's, at which it may be instead, in this order
   int64_t attempt = 0;
   bool starts_others = false;      // nobody else does
-  std::vector<std::string> hosts;  // of each process, where the launcher says; else none
+  std::vector<std::string> hosts;  // each process's, if the launcher says them; else none
   std::string source;  // "flags", "torchrun", "Slurm", "Kubernetes", "mpirun", "PMIx" or "alone"
 };
 

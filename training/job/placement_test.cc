@@ -110,7 +110,8 @@ TEST_CASE("torchrun: no job takes the ports of its neighbours") {
   }
   CHECK(Ports(job) != Ports(With(job, "TORCHELASTIC_RUN_ID", "4711")));
   CHECK(Ports(job) != Ports(With(job, "MASTER_ADDR", "10.0.0.2")));
-  // Who leaves MASTER_PORT free is found there; if somebody else holds it, at another one.
+  // A launcher that leaves MASTER_PORT free is found there; if somebody else holds it, at another
+  // one.
   const std::vector<int> imitated = Ports(kTorchrun);
   CHECK(imitated[0] == 29500);
   CHECK(imitated.size() == 5);

@@ -9,7 +9,7 @@ namespace oneflow {
 
 namespace {
 
-// Whether a token that was found at `at` is one there.
+// True if a token that was found at `at` is one there.
 bool Counts(const AddedToken& token, std::string_view text, size_t at, size_t length) {
   if (token.special) return false;
   return !token.single_word ||

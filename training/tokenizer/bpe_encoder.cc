@@ -47,7 +47,7 @@ size_t BpeEncoder::FindSplit(std::string_view text, size_t limit) const {
     return most == 0 ? 0 : text.rfind('\n', most - 1) + 1;
   };
   size_t at = find(limit);
-  // What follows must begin like a part of the text, and get no space.
+  // The rest must begin like a part of the text, and get no space.
   const bool at_space = rules.words != nullptr && rules.space_in_front != SpaceInFront::kNone;
   while (at > 0 && at < text.size() &&
          ((at_space && text[at] != ' ') || added_.MaySpan(text, at))) {

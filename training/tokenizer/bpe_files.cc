@@ -149,8 +149,8 @@ std::optional<int64_t> FindId(const BpeListing& listing, const std::string& toke
   return std::nullopt;
 }
 
-// What the files beside the vocabulary say of it. `places_ends`: they say also which tokens stand
-// around a text.
+// Adds what the files beside the vocabulary say of it. `places_ends`: they say also which tokens
+// stand around a text.
 void AddSettings(const TokenizerSettings& settings, bool places_ends, BpeListing* listing) {
   const std::optional<int64_t> bos = FindId(*listing, settings.bos);
   const std::optional<int64_t> eos = FindId(*listing, settings.eos);

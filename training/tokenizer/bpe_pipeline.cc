@@ -16,7 +16,7 @@ bool IsSet(const Json& value) {
 
 using Steps = std::vector<const Json*>;
 
-// What the steps of a pipeline are, for errors.
+// The steps of a pipeline in words, for errors.
 std::string StepsText(const Steps& steps) {
   if (steps.empty()) return "null";
   std::string text(steps.size() > 1 ? "a sequence of " : "");

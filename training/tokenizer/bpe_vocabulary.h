@@ -30,7 +30,7 @@ struct AddedToken {
   bool operator==(const AddedToken&) const = default;
 };
 
-// How a text becomes words, and words tokens.
+// The rules by which a text becomes words, and words tokens.
 struct BpeRules {
   // Null: the rules of sentencepiece. The text is one word, its spaces are written as U+2581; it
   // begins as characters, and a character that is no token as bytes, written "<0x41>".

@@ -53,7 +53,7 @@ struct SentencePieces {
   }
 };
 
-// Those of tokenizer_config.json, and the model's own.
+// The added tokens of tokenizer_config.json, and the model's own.
 absl::StatusOr<std::vector<AddedToken>> ListAdded(const SentencePieceModel& model,
                                                   const TokenizerSettings& settings) {
   constexpr int64_t kMostTokens = int64_t{1} << 24;

@@ -28,7 +28,7 @@ TextEnds FindTextEnds(const std::vector<int64_t>& said, const std::vector<int32_
     if (!ends.end_of_text) ends.end_of_text = id;
     if (!by_name && i >= order.size() - named.size()) by_name = id;
   }
-  // Where the files say so, it is the end of a turn.
+  // If the files say so, it is the end of a turn.
   if (!ends.end_of_text && order.size() > named.size()) ends.end_of_text = order[0];
   ends.named = ends.end_of_text == by_name;
   return ends;

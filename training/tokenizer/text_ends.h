@@ -21,7 +21,7 @@ struct TextEnds {
 };
 
 // `said`: the ids that files say end a text, the most important first; those that are no token of
-// `tokens` are passed over. `named`: those that are known by their names. What is said counts more,
+// `tokens` are passed over. `named`: those that are known by their names. The former count more,
 // but the end of a turn ends no document where anything else does.
 TextEnds FindTextEnds(const std::vector<int64_t>& said, const std::vector<int32_t>& named,
                       const std::vector<std::string>& tokens);

@@ -34,10 +34,10 @@ struct TokenizerSettings {
   bool IsLlama() const;
   bool IsQwen() const;
 
-  // What must stay beside the tokenizer's files for them to be read alike elsewhere: the bytes of
-  // tokenizer_config.json, with the class of the model's type in it where `needs_class`, and with
-  // the token that ends a text where the model's files alone say it (`end_of_text`, else empty).
-  // Empty: nothing.
+  // The text that must stay beside the tokenizer's files for them to be read alike elsewhere: the
+  // bytes of tokenizer_config.json, with the class of the model's type in it where `needs_class`,
+  // and with the token that ends a text where the model's files alone say it (`end_of_text`, else
+  // empty). Empty: nothing.
   std::string TextToKeep(bool needs_class, const std::string& end_of_text) const;
 };
 

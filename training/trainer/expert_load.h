@@ -1,4 +1,4 @@
-// What a step's report says of a mixture of experts: how its choices fall on the experts.
+// The load of experts in a step's report: how the choices of a mixture fall on its experts.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,9 @@
 
 namespace oneflow {
 
-// How many counts the reports of a plan's training have behind the loss and the norm: one for each
-// expert, and one more for the choices that are dropped; 0: the plan has no experts to report.
+// Returns the number of counts that the reports of a plan's training have behind the loss and the
+// norm: one for each expert, and one for the choices that are dropped; 0: the plan has no experts
+// to report.
 size_t CountsOfReport(const proto::Plan& plan);
 
 // All of these take the counts of a step over all blocks, as the pass count_choices has them.

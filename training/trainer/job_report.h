@@ -30,7 +30,7 @@ namespace oneflow {
 struct JobOutcome {
   int code = 0;      // 0: done; 1: starting again may help; 2: it cannot
   int64_t step = 0;  // steps done, at least
-  std::string host;  // where it failed; empty: nowhere in particular
+  std::string host;  // the one that failed; empty: none in particular
   int rank = -1;     // the first of the process that failed
   std::string sentence;
 };
@@ -59,13 +59,13 @@ class JobReport {
   absl::Status End(const JobOutcome& outcome) const;
 
  private:
-  std::string Path() const;  // of the attempt's outcome
+  std::string Path() const;  // the file of the attempt's outcome
   void Write();              // under mutex_
 
   const std::string dir_;
   const int64_t attempt_;
   std::mutex mutex_;
-  nlohmann::ordered_json members_;                      // of the outcome; null: none
+  nlohmann::ordered_json members_;                      // the outcome's members; null: none
   nlohmann::ordered_json training_;                     // under mutex_
   std::map<int, std::map<std::string, double>> waits_;  // by rank, group; under mutex_
   std::string standstill_;                              // under mutex_

@@ -46,7 +46,7 @@ TEST_CASE("the status has what each rank waits for each group, and why the job s
 
   for (int p = 0; p < 2; ++p) {
     proto::ProcessStall stall;
-    stall.set_process(1 - p);  // who sends it counts
+    stall.set_process(1 - p);  // the sender counts, not this field
     stall.set_host("h");
     stall.set_stands_still(true);
     proto::WorkerStall* worker = stall.add_worker();

@@ -15,7 +15,7 @@ namespace oneflow {
 
 class MeanLoss {
  public:
-  // Reports of one plan, in their order: the order of the sum. Where a plan does not count labels,
+  // Reports of one plan, in their order: the order of the sum. If a plan does not count labels,
   // each weighs 1.
   void Add(std::span<const double> report) {
     const double labels = report[kReportedLabels];
@@ -33,7 +33,7 @@ class MeanLoss {
   std::optional<double> value() const {
     return weight_ > 0 ? std::optional<double>(sum_ / weight_) : std::nullopt;
   }
-  // Of a plan that counts them.
+  // Zero unless the plan counts labels.
   double labels() const { return weight_; }
 
  private:

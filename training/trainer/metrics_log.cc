@@ -17,7 +17,7 @@ namespace {
 
 // A run that was killed had gone past its last checkpoint, perhaps to the middle of a line.
 absl::Status KeepStepsBefore(const std::string& path, int64_t first_step) {
-  std::error_code ignored;  // what cannot be looked at cannot be opened
+  std::error_code ignored;  // an error here is one of opening, too
   if (!std::filesystem::is_regular_file(path, ignored)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   std::string kept;
@@ -36,7 +36,7 @@ absl::Status SetAside(const std::string& path, const Notice& notice) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (!fs::is_regular_file(path, error) || fs::is_empty(path, error)) return absl::OkStatus();
-  const fs::path file = fs::canonical(path, error);  // a link stays one
+  const fs::path file = fs::canonical(path, error);  // a symbolic link stays one
   fs::path aside;
   for (int n = 1; aside.empty() || fs::exists(aside, error); ++n) {
     aside = file.string() + ".old-" + std::to_string(n);

@@ -31,16 +31,16 @@ namespace oneflow {
 // A step of training that is done.
 struct TrainedStep {
   int64_t step = 0;              // from 0 on
-  int64_t last_step = 0;         // of the run, exclusive
+  int64_t last_step = 0;         // the run's, exclusive
   std::optional<double> loss;    // none: no label counts
-  std::optional<double> labels;  // that count, where the plan counts them
+  std::optional<double> labels;  // labels that count; none: the plan does not count them
   double learning_rate = 0, norm = 0;
   double tokens_per_second = 0, seconds = 0;
-  double left_seconds = 0;           // of the run, at the rate of the last steps, with its pauses
+  double left_seconds = 0;  // the rest of the run, at the rate of the last steps, with pauses
   double promised_step_seconds = 0;  // 0: nothing was promised
-  std::span<const double> counts;    // of choices of experts (expert_load.h), while it is handed on
-  std::optional<double> mfu, host_seconds;  // where they are known
-  std::optional<MeanLoss> evaluated;        // where a validation follows the step
+  std::span<const double> counts;    // choices of experts (expert_load.h), while it is handed on
+  std::optional<double> mfu, host_seconds;  // none: not known
+  std::optional<MeanLoss> evaluated;        // none: no validation follows the step
 
   bool is_last() const { return step + 1 == last_step; }
 };
@@ -49,21 +49,21 @@ std::string MetricsLine(const TrainedStep& step);
 // JSON has no NaN and no infinity: null, as for a loss of no labels.
 std::string JsonNumber(std::optional<double> value);
 
-// What a run does between steps.
+// Work of a run between its steps.
 enum Pause { kValidation, kCheckpoint, kPauses };
-// How often: after every so many steps and after the last; 0: after the last alone.
+// Pauses come after every so many steps and after the last; 0: after the last alone.
 struct PauseTimes {
   bool is_made = false;
   int64_t every = 0;
-  double steps = 0;    // that take as long as one, about, before the first one is measured
-  double seconds = 0;  // of the last one; 0: there was none yet
+  double steps = 0;    // so many take about as long as one pause, until one is measured
+  double seconds = 0;  // the last one took; 0: there was none yet
 };
 
 struct MetricsOptions {
   std::string path;       // JSON lines; empty: none
-  int64_t last_step = 0;  // of the run, exclusive
+  int64_t last_step = 0;  // the run's, exclusive
   double tokens_a_step = 0;
-  size_t counts = 0;                 // of choices of experts, in each report (expert_load.h)
+  size_t counts = 0;                 // choices of experts in each report (expert_load.h)
   double flops_a_step = 0;           // the model's: ModelRates
   double machine_flops = 0;          // the machine's own matrix rate, as measured; 0: unknown
   double promised_step_seconds = 0;  // promise.h; 0: nothing was promised
@@ -73,7 +73,7 @@ struct MetricsOptions {
   std::function<void(std::chrono::steady_clock::time_point now, std::span<int64_t> nanoseconds)>
       worked;
   PauseTimes pauses[kPauses] = {};  // by Pause
-  // Of the warning that no label of a step counts: why, and what to do.
+  // The end of the warning that no label of a step counts: why, and what to do.
   std::string why_no_labels;
   // Called for each step when its line is written, on one thread at a time; null: nobody listens.
   std::function<void(const TrainedStep& step)> on_step;
@@ -113,7 +113,7 @@ class MetricsLog {
     if (options_.on_evaluated) options_.on_evaluated(steps_done, loss);
   }
 
-  // Of all steps so far. Between chunks.
+  // The losses of all steps so far. Requires that no chunk of steps runs.
   struct Losses {
     std::optional<int64_t> first_step;
     // Steps whose loss or gradient was not finite: where updates wait for the norm, they left the
@@ -121,14 +121,14 @@ class MetricsLog {
     int64_t nonfinite = 0;
     std::optional<int64_t> first_nonfinite;
     int64_t without_labels = 0;
-    std::optional<double> last;  // of the last step that had one
+    std::optional<double> last;  // the last step's that had one
   };
   const Losses& losses() const { return losses_; }
 
  private:
   struct Entry {
     double loss = 0, norm = 0, labels = kNotCounted;
-    double host_seconds = 0;  // that a rank's worker has worked since the step before: the most
+    double host_seconds = 0;  // the most that a rank's worker has worked since the step before
     std::chrono::steady_clock::time_point time;
   };
   double HostSeconds(std::chrono::steady_clock::time_point now);
@@ -148,10 +148,10 @@ class MetricsLog {
   std::ofstream file_;
   bool is_open_ = false;
   int file_error_ = 0;     // errno of its first failure
-  bool may_write_ = true;  // as written_
+  bool may_write_ = true;  // the same thread's as written_
   bool warned_of_dropped_ = false;
   double smoothed_seconds_ = 0;
-  // As written_: the writer's, then the control thread's.
+  // The writer's, then the control thread's, as written_ is.
   Losses losses_;
 
   // Written by StartChunk while no run goes on.

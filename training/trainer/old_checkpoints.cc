@@ -59,7 +59,7 @@ absl::StatusOr<std::string> SetLaterAside(const std::string& dir, int64_t step) 
 
 absl::Status KeepNewest(const std::string& dir, int64_t keep) {
   std::error_code error;
-  absl::Status status;  // of the first failure: the others are tried all the same
+  absl::Status status;  // the first failure: the others are tried all the same
   const auto check = [&](const fs::path& path) {
     if (error) status.Update(WriteError(path.string(), "cannot be removed", error.value()));
     return !error;
@@ -84,7 +84,7 @@ absl::Status KeepNewest(const std::string& dir, int64_t keep) {
     const fs::path& path = complete[i].second;
     fs::path temporary = path;
     temporary += ".tmp";
-    fs::remove_all(temporary, error);  // or the renaming fails, and says so
+    fs::remove_all(temporary, error);  // if this fails, the renaming fails, and says so
     fs::rename(path, temporary, error);
     if (check(path)) left.push_back(temporary);
   }

@@ -84,7 +84,7 @@ bool WasBusy(const Took& took) {
 
 namespace {
 
-// Of all but the first, if there are others.
+// The median of all but the first, if there are others.
 double MedianOfOthers(const std::vector<double>& values) {
   std::vector<double> others(values.begin() + (values.size() > 1 ? 1 : 0), values.end());
   const auto middle = others.begin() + std::ssize(others) / 2;

@@ -24,28 +24,28 @@
 namespace oneflow {
 
 struct Promise {
-  std::string basis;  // of which cluster: "by the kernels of this plan, timed here"
+  std::string basis;  // the rates: "by the kernels of this plan, timed here"
   SimulatedRun run;   // two steps
   double step_seconds = 0;
-  // Of a promise on --cluster, set by the caller: what stands behind the time, ComparedText, and
-  // its numbers. Without a cluster nothing stands there: the run itself is what is compared.
+  // Set by the caller for a promise on --cluster: the text behind the time (ComparedText), and its
+  // numbers. Without a cluster there is none: the run itself is compared.
   std::string band;
   std::optional<proto::Compared> compared;
-  DeviceTime mean;  // of a step, over the stages
+  DeviceTime mean;  // a step's, over the stages
   double bubble = 0;
-  int64_t device_bytes = 0;  // of the largest device, as planned
+  int64_t device_bytes = 0;  // the largest device's, as planned
 };
 
 // Measurements of a run. Steps that were not seen are not included.
 struct Took {
   double step_seconds = 0;  // the median of all steps but the first; 0: none
-  int64_t steps = 0;        // of which it is the median
+  int64_t steps = 0;        // the median is over these
   // CPU time of this process over the time of a step, the median of the same steps: in how many
   // threads it ran.
   double threads_running = 0;
   std::optional<MeasuredUse> use;  // the mean of a few steps, and its parts
-  int devices = 1;                 // of this process
-  int64_t device_bytes = 0;        // of the largest of them
+  int devices = 1;                 // this process's
+  int64_t device_bytes = 0;        // the largest one's
 };
 
 // True if the machine kept the run waiting for cores: the process ran for less time than its

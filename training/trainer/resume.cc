@@ -50,7 +50,7 @@ std::string TypeName(proto::DataType type) {
   return dtype.ok() ? std::string(Name(*dtype)) : std::to_string(type);
 }
 
-// What of a choice moves bits; what counts where it is not said.
+// The part of a choice that moves bits; its default where it is not said.
 std::string ValueText(const Row& row, const google::protobuf::Message& message) {
   const auto* recipe = dynamic_cast<const proto::Recipe*>(&message);
   if (recipe != nullptr && row.moves != nullptr) return row.moves(*recipe);
@@ -90,7 +90,7 @@ std::map<std::string, std::string> ListProperties(const proto::Op* op) {
     properties.erase("init_value");
   }
   for (const proto::NdSbp& sbp : op->sbp()) properties["sbp"] += "{" + Text(sbp) + "}";
-  Dims sizes;  // what dimensions are called is no matter
+  Dims sizes;  // names of dimensions do not matter
   for (const auto& dim : op->shape().dim()) sizes.push_back(dim.size());
   properties["shape"] = ToString(sizes);
   properties["dtype"] = TypeName(op->dtype());

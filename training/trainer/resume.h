@@ -24,7 +24,7 @@ struct RunFacts {
   proto::Recipe recipe;
   proto::Optimizer optimizer;
   proto::Graph graph;
-  int64_t tokens = 0;  // of the data that is trained on; 0: not known
+  int64_t tokens = 0;  // the training data's; 0: not known
 };
 
 RunFacts CollectFacts(const CheckpointReader& checkpoint);

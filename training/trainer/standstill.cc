@@ -79,13 +79,13 @@ class WaitGraph {
   }
   int FindProcess(int node) const { return node < ranks_ ? node / each_ : node - ranks_; }
 
-  // Of a worker that waits for nobody: inside a kernel, or able to go on; else 0.
+  // Ranks a worker that waits for nobody: inside a kernel, or able to go on; else 0.
   static int Activity(const proto::WorkerStall& worker) {
     if (!worker.inside().empty()) return 3;
     return worker.may_go_on() ? 2 : 0;
   }
 
-  // Among those that as many wait for: who is inside a kernel, who could go on, who is silent.
+  // Orders those that as many wait for: inside a kernel, able to go on, silent.
   int Weight(int node) const {
     const proto::WorkerStall* worker = worker_[node];
     if (worker == nullptr) return node < ranks_ ? 1 : 0;
@@ -141,8 +141,8 @@ class WaitGraph {
     return nullptr;
   }
 
-  // Those of an exchange that have sent what a member there waits for; empty if one of them has
-  // not, or if that is not known.
+  // The processes of an exchange that have sent what a member there waits for; empty if one of
+  // them has not, or if that is not known.
   std::vector<int> FindUnheard(int node, const proto::WorkerStall::Entered& entered) const {
     std::vector<int> unheard;
     // They have entered, and it does not know. A process announces itself when all its members have
@@ -179,7 +179,8 @@ class WaitGraph {
     return "";
   }
 
-  // Those of a circle have entered one exchange, and know it of each other: empty if they have not.
+  // Says that the processes of a circle have entered one exchange, and know it of each other; empty
+  // if they have not.
   std::string LostPieces(const std::vector<int>& circle) const {
     for (const proto::WorkerStall::Entered& entered : first_[circle[0]]->entered()) {
       const bool all = std::all_of(circle.begin(), circle.end(), [&](int node) {

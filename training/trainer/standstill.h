@@ -40,7 +40,7 @@ class StandstillBoard {
   const int ranks_;
   std::vector<proto::ProcessStall> stalls_;  // by process; empty: it does not stand still
   int standing_ = 0;
-  int reported_ = 0;  // of how many that stood still
+  int reported_ = 0;  // processes that stood still at the last report
   double since_ = 0;  // the first of them
 };
 

@@ -11,7 +11,7 @@
 
 namespace oneflow {
 
-// Checks now, not after hours, that the trace can be written there. What is there stays.
+// Checks now, not after hours, that the trace can be written there. A file that is there stays.
 absl::Status CheckTrace(const std::string& path);
 
 // Writes what the runtime has traced. All processes of the group call it where `together`, with the

@@ -139,7 +139,7 @@ class Loop {
     if (begun_ && MayWrite().ok()) EndAttempt(run_.checkpoint_dir(), options_.attempt);
   }
 
-  // That a checkpoint can be written is known before the first step, not after the last.
+  // Finds before the first step, not after the last, whether a checkpoint can be written.
   absl::Status BeginAttempt() {
     if (run_.checkpoint_dir().empty() || !group_.IsFirst()) return absl::OkStatus();
     RETURN_IF_ERROR(MayWrite());
@@ -239,7 +239,7 @@ class Loop {
     return mean;
   }
 
-  // Of the last one.
+  // The seconds that the last one took.
   double paused_seconds(Pause pause) const { return paused_seconds_[pause]; }
 
   absl::Status Save(int64_t step) {
@@ -296,7 +296,8 @@ class Loop {
     return 0;
   }
 
-  // What the checkpoints of the run are to keep of the one that it goes on from, or begins with.
+  // Takes from the checkpoint that the run goes on from, or begins with, what the run's own
+  // checkpoints keep of it.
   void TakeModel(const CheckpointReader& reader) {
     notes_ = reader.notes();
     model_files_ = reader.model_files();
@@ -360,7 +361,7 @@ class Loop {
   bool begun_ = false;  // the attempt
   bool warned_of_validation_ = false;
   double paused_seconds_[kPauses] = {};
-  // Of the checkpoint that the run goes on from, or begins with.
+  // From the checkpoint that the run goes on from, or begins with.
   ModelNotes notes_;
   std::shared_ptr<const ModelFiles> model_files_;
   std::shared_ptr<const TokenizerFiles> tokenizer_files_;

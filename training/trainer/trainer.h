@@ -49,7 +49,7 @@ class Trainer {
   void AskStop();
 
   const Runtime& runtime() const { return *runtime_; }
-  Isa isa() const { return options_.runtime.isa; }  // of its kernels
+  Isa isa() const { return options_.runtime.isa; }  // its kernels' instruction set
 
  private:
   Trainer(const proto::Plan& plan, TrainerData data, TrainerOptions options, ProcessGroup* group,
@@ -69,7 +69,7 @@ class Trainer {
   const TrainerObserver observer_;
   std::unique_ptr<Runtime> runtime_;
   std::optional<FolderLock> lock_;
-  std::optional<bool> goes_on_;  // as decided, until the run begins
+  std::optional<bool> goes_on_;  // decided before the run begins
   std::atomic<bool> stop_asked_{false};
 };
 

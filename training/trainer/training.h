@@ -22,22 +22,22 @@ namespace oneflow {
 
 // The same in all processes, but for `runtime`.
 struct TrainerOptions {
-  proto::Run run;       // what a user says; completed by CompleteRun
-  int64_t attempt = 0;  // at the training; attempts of one folder have different numbers
+  proto::Run run;       // as the user says it; completed by CompleteRun
+  int64_t attempt = 0;  // the training's; attempts of one folder have different numbers
   // Process 0 locks the folder of checkpoints, so that no other run writes there. False: a job sees
   // to that, and an older attempt of it may hold the lock on a host that was lost.
   bool locks_folder = true;
-  bool watches = true;     // for standstills (watchdog.h), on a thread of its own
-  RuntimeOptions runtime;  // but for what the run says and the group configures
+  bool watches = true;     // a thread watches for standstills (watchdog.h)
+  RuntimeOptions runtime;  // options that neither the run nor the group sets
 };
 
 struct TrainerData {
   const TokenSource* train = nullptr;
-  const TokenSource* validation = nullptr;                // null: nothing is validated
-  int64_t tokens = 0;                                     // of the data that is trained on
-  TokenizerId tokenizer;                                  // that made this data, where it is known
+  const TokenSource* validation = nullptr;  // null: nothing is validated
+  int64_t tokens = 0;                       // the training data's
+  TokenizerId tokenizer;                    // the one that made this data, if it is known
   std::shared_ptr<const TokenizerFiles> tokenizer_files;  // its files; null: not known
-  MixtureParts mixture;                                   // of this data; empty: no mixture
+  MixtureParts mixture;                                   // the data's; empty: no mixture
   int32_t end_of_text = -1;  // the token that ends a document of the data; -1: not known
   std::string train_name = "the data", validation_name = "the data";  // for messages
 };
@@ -65,7 +65,7 @@ struct TrainerObserver {
   std::function<bool()> wants_report;
 };
 
-// What is known of a run before it begins, all optional.
+// Facts that are known of a run before it begins, all optional.
 struct RunPrediction {
   double machine_flops = 0;           // the machine's own matrix rate, as measured; 0: not known
   double step_seconds = 0;            // promised; 0: nothing was promised
@@ -77,7 +77,7 @@ struct Training {
   const proto::Plan& plan;
   const TrainerData& data;
   const TrainerOptions& options;
-  const proto::Run& run;  // of the options
+  const proto::Run& run;  // the options' run
   const TrainerObserver& observer;
   ProcessGroup& group;
   Runtime& runtime;

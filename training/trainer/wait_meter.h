@@ -27,7 +27,7 @@ class WaitMeter {
   const double every_seconds_;
   std::optional<double> reported_at_;
   uint64_t run_ = 0;
-  int64_t steps_ = 0;                 // of the run, at the last report
+  int64_t steps_ = 0;                 // the run's, at the last report
   std::vector<int64_t> nanoseconds_;  // likewise
 };
 

@@ -65,7 +65,7 @@ void Watch(const std::stop_token& stop, Runtime& runtime, const WatchdogOptions&
     }
     if (ended_at && WatchSeconds() - *ended_at >= options.rest_seconds) {
       Notify(options.notice, "error: the GPUs do not come to rest: the process ends");
-      std::_Exit(1);  // What would end first waits for them.
+      std::_Exit(1);  // an ordinary exit would wait for them
     }
     if (stall_told && !detector.stalled()) {
       stall_told = false;

@@ -57,7 +57,7 @@ std::string ReportText(const std::vector<WorkerReport>& report, const StallDetec
 proto::ProcessStall MakeStall(const std::vector<WorkerReport>& report,
                               const StallDetector& detector);
 
-// Of a clock that never goes back.
+// Reads a clock that never goes back.
 double WatchSeconds();
 
 struct WatchdogOptions {

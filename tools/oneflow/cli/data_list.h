@@ -11,12 +11,12 @@ namespace oneflow {
 
 struct DataList {
   std::vector<std::string> files;
-  std::vector<double> weights;  // as they are written; empty: none has one
+  std::vector<double> weights;  // the written ones; empty: none has one
 };
 
-// What follows the last colon of a name is its weight if it reads as a number; numbers that cannot
-// be weights are left to TokenMixture. Errors: a file without a name; some files with weights and
-// others without.
+// A number behind the last colon of a name is its weight; numbers that cannot be weights are left
+// to TokenMixture. Errors: a file without a name; some files with weights and others
+// without.
 absl::StatusOr<DataList> ParseDataList(const std::string& flag, const std::string& list);
 
 // The name of one entry, and its weight as it is written, with the colon; empty: none.

@@ -1,5 +1,5 @@
-// What this process may not have (memory, threads, larger files) ends it in a sentence with the
-// limit and exit code 1, not by a signal.
+// A limit of this process (memory, threads, sizes of files) ends it in a sentence with the limit
+// and exit code 1, not by a signal.
 #pragma once
 
 namespace oneflow {

@@ -21,7 +21,7 @@ constexpr std::string_view DefaultText(std::string_view text, std::string_view s
   return sentence.find("efault") == std::string_view::npos ? text : "";
 }
 
-// As the source has it: 3e-4, not 0.00029999999999999997.
+// The text as the source has it: 3e-4, not 0.00029999999999999997.
 constexpr std::string_view SourceText(std::string_view source) {
   return source.starts_with('"') ? source.substr(1, source.size() - 2) : source;
 }

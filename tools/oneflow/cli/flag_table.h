@@ -36,7 +36,7 @@ inline constexpr uint32_t kFixedByPlan = 1 << 21, kOfOptimizer = 1 << 22;
 // The verbs that take a plan, or a graph and the flags to compile it with.
 inline constexpr uint32_t kWithPlan = kCompile | kExplain | kRun | kTrain | kSimulate | kSubmit;
 inline constexpr uint32_t kPlanned = kWithPlan | kFixedByPlan;
-// Those of kPlanned that a search does not choose.
+// Flags of kPlanned that a search does not choose.
 inline constexpr uint32_t kNotSearched = kPlanned | kSearch;
 inline constexpr uint32_t kOptimized =
     kCompile | kExplain | kTrain | kSimulate | kSubmit | kSearch | kOfOptimizer;
@@ -53,9 +53,9 @@ struct FlagRow {
   FlagGroup group = FlagGroup::kModelGroup;
   bool rare = false;                  // shown by --help=all only
   std::string_view value;             // "FILE", "f32|bf16"; "" of a switch
-  std::string_view sentence;          // what it does
-  std::string_view default_text;      // "" where the sentence says it, or where there is none
-  const oneflow::Row* row = nullptr;  // of the field that the flag says; null: a gflag has it
+  std::string_view sentence;          // an explanation
+  std::string_view default_text;      // "" if the sentence says it, or if there is none
+  const oneflow::Row* row = nullptr;  // the field's that the flag says; null: a gflag has it
   const google::protobuf::Message* message = nullptr;  // an empty one, which has that field
   bool operator==(const FlagRow&) const = default;
 };

@@ -14,8 +14,8 @@ namespace oneflow {
 // A variable of the environment; nothing where it is not set.
 std::optional<std::string> Variable(const std::string& name);
 
-// Which process of how many this is, by --coordinator, --process_index, --processes, or by what a
-// launcher has set, in variables that `environment` looks up.
+// Finds the index of this process and the number of all, by --coordinator, --process_index and
+// --processes, or by the variables of a launcher, which `environment` looks up.
 absl::StatusOr<JobPlacement> PlacementFromFlags(
     const proto::Run& run,
     absl::FunctionRef<std::optional<std::string>(const std::string&)> environment = Variable);

@@ -56,8 +56,8 @@ absl::StatusOr<std::string> FindCheckpoint(const proto::Run& run) {
   return LatestCheckpoint(run.init_from());
 }
 
-// What is not said is as it was in the run that goes on: what WarnOfChanges compares, so that such
-// a run is the same one.
+// A choice that is not said is that of the run that goes on, if WarnOfChanges compares it; so the
+// run stays the same.
 absl::Status TakeFromRun(const Arguments& args, const std::string& checkpoint,
                          PlanRequest* request) {
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
@@ -128,6 +128,7 @@ absl::StatusOr<PlanRequest> RequestFromFlags(const Arguments& args, proto::Recip
   ASSIGN_OR_RETURN(request.optimizer, OptimizerFromFlags(args, {}));
   request.recipe = std::move(recipe);
   if (args.Given("order")) {  // read again, with the lines of what is wrong in it
+    RETURN_IF_ERROR(FindRow(RecipeRows(), "order")->excludes(request.recipe));
     const std::string file = args.Repeated("order")[0];
     ASSIGN_OR_RETURN(const std::string text, ReadFile(file, "--order wants a textproto"));
     ASSIGN_OR_RETURN(*request.recipe.mutable_order(), ParseOrder(text, file));
@@ -170,6 +171,7 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
     return WithChangesThatFit(planned.status(), given.source, given.request, PrintNotice);
   }
   RETURN_IF_ERROR(planned.status());
+  for (const std::string& note : planned->notes) PrintNotice(note);
   WarnOfIdleOffload(given.source, given.request, planned->plan);
   return std::move(planned->plan);
 }

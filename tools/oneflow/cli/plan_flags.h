@@ -24,7 +24,7 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args,
 // decides results and is not said is that run's.
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
 
-// What is said of a plan: the recipe, the cluster for its mesh, the optimizer.
+// The request for a plan: the recipe, the cluster for its mesh, the optimizer.
 absl::StatusOr<PlanRequest> RequestFromFlags(const Arguments& args, proto::Recipe recipe);
 
 // The newest checkpoint that can be opened of a run that goes on from one; empty otherwise.

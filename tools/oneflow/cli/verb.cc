@@ -50,7 +50,7 @@ std::string NearestFlag(const Verb& verb, std::string_view name) {
   return meant.empty() || FindFlag(verb.id, best) != nullptr ? best : std::string(meant);
 }
 
-// What to write instead of a flag that search chooses, or does not take; "" of others.
+// Advice for a flag that search chooses, or does not take; "" for others.
 std::string AdviceOnSearched(std::string_view flag) {
   if (flag == "sync_every") {
     return "write in --batch the sequences of all steps that share an update";
@@ -163,7 +163,7 @@ bool Arguments::Given(std::string_view flag) const { return !Repeated(flag).empt
 
 absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std::string>& argv) {
   Arguments args;
-  std::string switch_before;  // that stands alone, just before the word
+  std::string switch_before;  // a switch that stands alone, just before the word
   for (size_t i = 0; i < argv.size(); ++i) {
     std::string_view text = argv[i];
     if (!text.starts_with("--")) {

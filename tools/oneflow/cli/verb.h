@@ -23,8 +23,8 @@ struct Arguments {
   bool Given(
       std::string_view flag) const;  // true if the user gave it, or the file of --recipe has it
 
-  std::vector<std::pair<std::string, std::string>> flags;  // as given, in order
-  proto::RecipeFile file;                                  // of --recipe
+  std::vector<std::pair<std::string, std::string>> flags;  // those given, in order
+  proto::RecipeFile file;                                  // the file of --recipe
   std::set<std::string> of_recipe;                         // the flags that are given by it
 };
 
@@ -33,7 +33,7 @@ struct Verb {
   std::string_view summary;   // one line
   std::string_view examples;  // lines that work as written
   absl::Status (*run)(const Arguments& args);
-  std::string_view words = "";  // that belong to no flag: "A.plan B.plan"; "" where it takes none
+  std::string_view words = "";  // words that belong to no flag: "A.plan B.plan"; "": none
   std::string_view name() const { return verbs::VerbName(id); }
 };
 

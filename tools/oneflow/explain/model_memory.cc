@@ -123,7 +123,7 @@ int FindVariable(const PlanNet& net, int id) {
   return id;
 }
 
-// What goes out in the forward and comes back in the backward.
+// Bytes that go out in the forward and come back in the backward.
 int64_t CountHostKept(const PlanNet& net, int stage) {
   int64_t bytes = 0;
   for (const NetRegister& r : net.registers) {

@@ -9,7 +9,7 @@
 namespace oneflow {
 namespace {
 
-// Those that submit has queued, and any other that runs the script.
+// The jobs that submit has queued, and any other that runs the script.
 absl::StatusOr<std::vector<SlurmJob>> JobsOfSlurm(const JobDir& dir) {
   std::vector<std::string> ids = dir.Jobs();
   const std::string owner = dir.Owner();

@@ -27,10 +27,10 @@
 
 namespace oneflow {
 
-// Where a job runs, as submit noted in job.json.
+// The engine and the host of a job, as submit noted them in job.json.
 struct JobRecord {
   Engine engine = Engine::kLocal;
-  std::string host;  // of submit
+  std::string host;  // the one submit ran on
 };
 
 class JobDir {

@@ -93,7 +93,7 @@ bool AsksForGpus(const std::string& option) {
          option.starts_with("--tres");
 }
 
-// Of options that are given twice sbatch takes the last: the user's win over what is only usual,
+// sbatch takes the last of options that are given twice: the user's win over what is only usual,
 // and what the script relies on wins over the user's. sbatch reads words as a shell does.
 std::string Directives(const JobSpec& spec) {
   const auto& given = spec.sbatch_options;

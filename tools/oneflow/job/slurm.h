@@ -26,7 +26,8 @@ std::vector<SlurmJob> ParseSqueue(std::string_view text);
 // A job that Slurm will run, or runs; "COMPLETING" counts: its processes may still write.
 bool IsLive(const SlurmJob& job);
 
-// How many nodes have how much memory: of a partition, or of all where it is empty.
+// The command that lists numbers of nodes by their memory, in a partition, or in all if it is
+// empty.
 std::vector<std::string> SinfoCommand(const std::string& partition);
 // Refuses a job that needs more nodes with so much memory than there are, as `sinfo` says. Slurm is
 // not told of the memory: a job that has its nodes alone takes all of theirs.

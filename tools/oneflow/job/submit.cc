@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "actor_runtime/cuda/backend.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
@@ -23,6 +25,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/print.h"
+#include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/job/command.h"
@@ -87,12 +90,48 @@ absl::StatusOr<JobSpec> SpecFromFlags(const Arguments& args) {
   return spec;
 }
 
-// Refuses a program that cannot run, as far as it is known here: a local one, and this one.
+// Flags that not every engine obeys.
+absl::Status CheckEngineFlags(const Arguments& args, Engine engine) {
+  struct {
+    const char* flag;
+    std::vector<Engine> engines;
+  } const kFlags[] = {{"partition", {Engine::kSlurm}},
+                      {"time", {Engine::kSlurm}},
+                      {"sbatch_option", {Engine::kSlurm}},
+                      {"max_jobs", {Engine::kSlurm}},
+                      {"cpus_per_process", {Engine::kSlurm, Engine::kKubernetes}},
+                      {"image", {Engine::kKubernetes}},
+                      {"volume_claim", {Engine::kKubernetes}}};
+  for (const auto& [flag, engines] : kFlags) {
+    if (!args.Given(flag) || std::ranges::count(engines, engine) > 0) continue;
+    return InputError(
+        absl::StrCat("--", flag),
+        absl::StrCat("acts on nothing with --engine=", ToAbsl(EngineName(engine))),
+        absl::StrCat("leave it out, or use --engine=", ToAbsl(EngineName(engines[0]))));
+  }
+  return absl::OkStatus();
+}
+
+// True if a shell here finds the program.
+bool CanBeRun(const std::string& program) {
+  if (program.find('/') != program.npos) return access(program.c_str(), X_OK) == 0;
+  const char* path = std::getenv("PATH");
+  for (const auto folder : absl::StrSplit(path == nullptr ? "" : path, ':')) {
+    if (access(absl::StrCat(folder, "/", program).c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
+// Refuses a program that cannot run, as far as it is known here: a local one, and this one. Of
+// nodes it is not known.
 absl::Status CheckProgram(const JobSpec& spec, const proto::Plan& plan) {
-  if (spec.engine == Engine::kLocal && spec.oneflow.find('/') != std::string::npos &&
-      access(spec.oneflow.c_str(), X_OK) != 0) {
-    return InputError("--oneflow=" + spec.oneflow, "is no program that can be run",
-                      "check the path and its permissions");
+  if (spec.engine != Engine::kKubernetes && !CanBeRun(spec.oneflow)) {
+    if (spec.engine == Engine::kLocal) {
+      return InputError("--oneflow=" + spec.oneflow, "is no program that can be run",
+                        "check the path and its permissions");
+    }
+    PrintNotice("warning: --oneflow=" + spec.oneflow +
+                " is no program of this host: the nodes must have it");
   }
   const bool is_this = FLAGS_oneflow.empty() && spec.engine != Engine::kKubernetes;
   if (!is_this || plan.device_kind() != proto::CUDA || cuda::IsBuiltIn()) return absl::OkStatus();
@@ -254,6 +293,7 @@ absl::Status Tell(const JobSpec& spec, const std::vector<std::string>& jobs) {
 
 absl::Status Submit(const Arguments& args) {
   ASSIGN_OR_RETURN(JobSpec spec, SpecFromFlags(args));
+  RETURN_IF_ERROR(CheckEngineFlags(args, spec.engine));
   const JobDir dir(spec.job_dir);
   const proto::Run& run = spec.run;
   if (run.data().empty()) return InputError("--data", "is missing", "write --data=text.txt");

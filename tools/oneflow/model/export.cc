@@ -164,7 +164,8 @@ absl::Status CopyVariable(const MappedVariable& variable, const CheckpointReader
   return absl::OkStatus();
 }
 
-// What the imported folder had beside its weights; of another model, a configuration.
+// Writes the files that the imported folder had beside its weights; for another model, a
+// configuration.
 absl::Status WriteBesideWeights(const std::string& dir, const CheckpointReader& reader,
                                 const HuggingFaceConfig& config) {
   const TokenizerFiles* const tokenizer = reader.tokenizer_files().get();
@@ -253,7 +254,7 @@ class NewFolder {
   std::string dir_, temporary_;
 };
 
-// Those of the imported files, or f32.
+// The types of the imported files, or f32.
 absl::StatusOr<ExportTypes> ImportedTypes(const ModelNotes& notes) {
   ExportTypes types;
   const auto parse = [](const std::string& dtype) {

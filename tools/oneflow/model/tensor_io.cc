@@ -23,7 +23,7 @@ struct Selection {
   bool ignores_negative = false;
 };
 
-// Those by register `first` of a program, wherever its contents move.
+// The selections by register `first` of a program, wherever its contents move.
 std::vector<Selection> FindSelections(const proto::Plan& plan, const proto::Program& program,
                                       int first) {
   std::vector<Selection> found;

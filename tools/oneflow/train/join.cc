@@ -36,13 +36,13 @@ constexpr std::chrono::seconds kPatience{10}, kPatienceWithLost{2};
 // After the end of the attempt; with what passes before it, below the three seconds in which all
 // are to be gone.
 constexpr std::chrono::milliseconds kLastResort{1500};
-// What the control channel, the network and the watches of a process take at most, but for the
-// connections of process 0 to the others.
+// The most threads and files that the control channel, the network and the watches of a process
+// take, but for the connections of process 0 to the others.
 constexpr int kJobThreads = 24, kJobFiles = 32;
 // For the others to hear that this process cannot join.
 constexpr double kTellSeconds = 4;
 
-// Those that submit has left in the job's directory.
+// The keys that submit has left in the job's directory.
 absl::StatusOr<std::optional<JobKeys>> KeysOfJob(const std::string& job_dir) {
   const std::string folder = job_dir + "/keys";
   std::error_code error;
@@ -235,7 +235,7 @@ absl::StatusOr<Together> Join(const JobPlacement& placement, const proto::Run& r
     return MakeFailure({HostName(), 0}, absl::StatusCode::kAborted,
                        " was killed, or exited without a word, before all had joined");
   };
-  // Where all write to one terminal, process 0's word is enough.
+  // If all write to one terminal, process 0's word is enough.
   options.on_waits = [name = DescribeProcess({HostName(), placement.process,
                                               options.member.ranks})](const std::string& missing) {
     if (IsChild()) return;

@@ -19,14 +19,14 @@ namespace oneflow {
 struct ProcessCores {
   std::string host;
   std::vector<int> cores;  // ascending
-  int quota = 0;           // of these, whose time the process gets with others; 0: of all
+  int quota = 0;           // cores' worth of time, shared with others of its host; 0: all
   bool operator==(const ProcessCores&) const = default;
 };
 
 struct CoreShare {
-  std::vector<int> cores;  // that the process is to use
-  int processes = 1;       // of its host that are to use any of them, itself included
-  int threads = 1;         // that may compute at once
+  std::vector<int> cores;  // the process is to use these
+  int processes = 1;       // those of its host that are to use any of them, itself included
+  int threads = 1;         // threads that may compute at once
   bool operator==(const CoreShare&) const = default;
 };
 
@@ -37,7 +37,7 @@ std::vector<CoreShare> ShareCores(const std::vector<ProcessCores>& processes);
 // than shares.
 std::vector<int> ShareOfCores(const std::vector<int>& cores, int index, int shares);
 
-// As text for other processes, and back; INVALID_ARGUMENT for what is none.
+// Text for other processes, and back; INVALID_ARGUMENT if a text is none.
 std::string Encode(const ProcessCores& cores);
 absl::StatusOr<ProcessCores> DecodeProcessCores(std::string_view text);
 std::string Encode(const CoreShare& share);

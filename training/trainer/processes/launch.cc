@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<std::string>> OwnArguments() {
   return arguments;
 }
 
-// Only what is safe between fork and exec in a program with threads.
+// Calls only what is safe between fork and exec in a program with threads.
 [[noreturn]] void Become(char* const* arguments, char* const* environment, const cpu_set_t& cores) {
   sched_setaffinity(0, sizeof(cores), &cores);
   // Process 0 blocks and ignores signals for itself alone.
@@ -66,7 +66,7 @@ std::vector<std::string> ChildArguments(const std::vector<std::string>& own, int
         absl::StartsWith(argument, "--") ? std::string_view(argument).substr(2) : "";
     const std::string_view word = name.substr(0, name.find('='));
     std::string flag(word);
-    std::replace(flag.begin(), flag.end(), '-', '_');  // as verb.cc reads it
+    std::replace(flag.begin(), flag.end(), '-', '_');  // verb.cc reads it so, too
     if (flag == "processes" || flag == "coordinator" || flag == "process_index") {
       skip = word == name;  // its value comes as the next argument
       continue;

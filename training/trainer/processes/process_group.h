@@ -6,8 +6,8 @@
 //   group->Configure(&runtime_options);
 //   ASSIGN_OR_RETURN(auto runtime, Runtime::Create(plan, runtime_options));
 //   group->Attach(runtime.get());
-//   RETURN_IF_ERROR(group->Run("train", context, steps, 1));      the same runs in all processes
-//   if (group->stopped()) ... the last run ended early, in all of them after the same step ...
+//   RETURN_IF_ERROR(group->Run("train", context, steps, 1));      the same in all processes
+//   if (group->stopped()) ... it ended early, in all of them after the same step ...
 //   ASSIGN_OR_RETURN(std::string answer, group->Round("checkpoint", part, merge));
 //   group->Attach(nullptr);
 #pragma once
@@ -38,21 +38,22 @@ class ProcessGroup {
   // Each process owns as many of a plan's ranks, consecutive ones. Refuses a number that the
   // processes do not divide. Before whatever concerns ranks.
   absl::Status Divide(int ranks);
-  RankRange ranks() const { return {index() * each_, (index() + 1) * each_}; }  // of this process
+  RankRange ranks() const { return {index() * each_, (index() + 1) * each_}; }  // this process's
 
   // Sets what the runtime of this process's ranks needs of the group: ranks, communicators, kernel
   // threads. `options->threads`: those of all processes together; 0: as many as there are cores.
   virtual void Configure(RuntimeOptions* options) = 0;
-  // The runtime of the runs; null: no more, before it goes.
+  // The runtime that executes programs; null: no more, before it goes.
   virtual void Attach(Runtime* runtime) = 0;
 
-  // A run of the sequence that all processes make. Reports to context.report arrive at process 0,
-  // from all processes: `reports` a step of the run. There it returns when all have arrived.
+  // Executes a program, the same in all processes and in the same order. Reports to context.report
+  // arrive at process 0, from all processes: `reports` a step. There it returns when all have
+  // arrived.
   virtual absl::Status Run(std::string_view program, RunContext context, int64_t steps,
                            int64_t reports) = 0;
-  // The runs end, in all processes after the same step. Any thread, repeatedly.
+  // Executions end, in all processes after the same step. Any thread, repeatedly.
   virtual void AskStop() = 0;
-  // True if all have agreed that the runs end after the last one.
+  // True if all have agreed that no execution follows the last one.
   virtual bool stopped() const = 0;
 
   // All call it, in the same order. process 0's function makes of the parts, by process, what all
@@ -97,7 +98,7 @@ class ProcessGroup {
   // A good end; returns when all have come to it.
   virtual absl::Status Leave() { return absl::OkStatus(); }
 
-  // The memory that links to other processes take, as a line for people; "": there are none.
+  // The memory that connections to other processes take, as a line for people; "": there are none.
   virtual std::string MemoryOfLinks() const { return ""; }
 
  private:
@@ -107,7 +108,7 @@ class ProcessGroup {
 // Refuses a number of processes that does not divide the ranks of a plan.
 absl::Status CheckDivides(int processes, int ranks);
 
-// A group of one: a round is its own merge, and a run is the runtime's.
+// A group of one: a round is its own merge, and the runtime alone executes.
 class SoleProcess final : public ProcessGroup {
  public:
   // Called with what is noted; null: nobody listens.

@@ -93,7 +93,7 @@ absl::StatusOr<std::unique_ptr<Processes>> Processes::Join(ProcessesOptions opti
   return made;
 }
 
-// Where one of them gets no shared memory, all go over the network device.
+// If one process gets no shared memory, all go over the network device.
 absl::Status Processes::OpenNetwork(UcxOptions network) {
   const auto open = [&] {
     return UcxNetwork::Open(network, [this](int, const absl::Status& why) { member_->Fail(why); });
@@ -112,7 +112,7 @@ absl::Status Processes::OpenNetwork(UcxOptions network) {
         options_.notice(
             absl::StrCat("warning: ", error, "; exchanges go over ", network.interface));
       }
-      opened = absl::CancelledError();  // what it has taken goes back first
+      opened = absl::CancelledError();  // first its resources are released
       network.transports = kNoSharedMemory;
       opened = open();
     }
@@ -122,7 +122,7 @@ absl::Status Processes::OpenNetwork(UcxOptions network) {
   return absl::OkStatus();
 }
 
-// Where all can share memory, nothing listens. A user's choice stands.
+// If all processes can share memory, nothing listens. A user's choice stands.
 absl::StatusOr<std::string> Processes::ChooseTransports() {
   const auto compare = [](std::span<const std::string> parts) -> absl::StatusOr<std::string> {
     const bool same =

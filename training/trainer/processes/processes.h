@@ -1,12 +1,12 @@
 // Processes: the processes of a training run, as one of them sees them. It joins them, carries
-// their exchanges, keeps their runs in step, and ends all of them when one fails.
+// their exchanges, keeps their executions in step, and ends all of them when one fails.
 //
 //   ASSIGN_OR_RETURN(auto processes, Processes::Join(options));
 //   RETURN_IF_ERROR(processes->Divide(ranks_of_the_plan));
 //   processes->Configure(&runtime_options);
 //   ASSIGN_OR_RETURN(auto runtime, Runtime::Create(plan, runtime_options));
 //   processes->Attach(runtime.get());
-//   RETURN_IF_ERROR(processes->Run("train", context, steps, 1));   the same runs in all processes
+//   RETURN_IF_ERROR(processes->Run("train", context, steps, 1));   the same in all processes
 //   RETURN_IF_ERROR(processes->Leave());
 //
 // If an exchange fails because another process is gone, all statuses say what happened there:
@@ -33,7 +33,7 @@
 namespace oneflow {
 
 struct ProcessesOptions {
-  MemberOptions member;   // who, where, and what must be the same in all
+  MemberOptions member;   // this process, its address, and values that must be the same in all
   std::string interface;  // the network device of exchanges; empty: loopback
   // Process 0 alone: called when others may join, with the coordinator's port.
   std::function<void(int port)> on_listening;

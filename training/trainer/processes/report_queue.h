@@ -1,10 +1,10 @@
-// ReportQueue: numbers that runs report, on their way from the process that has them to process 0,
-// which takes them run by run. They may come before it has begun the run, or after its own part of
-// the run is over.
+// ReportQueue: numbers that executions of programs report, on their way from the process that has
+// them to process 0, which takes them execution by execution. They may come before it has begun the
+// execution, or after its own part of it is over.
 //
 //   member's thread                          control thread of process 0
 //   reports.Deliver(run, step, values)       reports.Take(run, take)      from now on, in order
-//                                            ... the run ...
+//                                            ... the execution ...
 //                                            RETURN_IF_ERROR(reports.Await(steps))
 #pragma once
 
@@ -28,18 +28,18 @@ class ReportQueue {
 
   explicit ReportQueue(WaitUntil wait = WaitOnThread) : wait_(std::move(wait)) {}
 
-  // Any thread, one at a time; runs in order. Allocates nothing for the run in progress.
+  // Any thread, one at a time; executions in order. Allocates nothing for the one in progress.
   void Deliver(uint64_t run, int64_t step, std::span<const double> values);
   // Nothing comes any more.
   void End(const absl::Status& why);
 
-  // Control thread. `take` is called for each report of the run, on the thread that delivers it, or
-  // on this one. Reports of earlier runs are dropped.
+  // Control thread. `take` is called for each report of execution `run`, on the thread that
+  // delivers it, or on this one. Reports of earlier ones are dropped.
   void Take(uint64_t run, TakeReport take);
-  // Control thread. The run is over: `take` is not called any more once this has returned, whatever
-  // comes late.
+  // Control thread. The execution is over: `take` is not called any more once this has returned,
+  // whatever comes late.
   void Leave();
-  // Waits until the run has reported `reports` times. The status of End, if that came first.
+  // Waits until the execution has reported `reports` times. The status of End, if that came first.
   absl::Status Await(int64_t reports);
 
  private:

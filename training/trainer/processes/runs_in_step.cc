@@ -9,7 +9,8 @@ namespace oneflow {
 
 namespace {
 
-// However a run ends, whoever takes its reports may go then; those of other processes may be late.
+// However an execution ends, the taker of its reports may go then; reports of other processes may
+// be late.
 struct LeaveReports {
   ReportQueue* const reports;
   ~LeaveReports() {
@@ -19,12 +20,12 @@ struct LeaveReports {
 
 }  // namespace
 
-RunsInStep::RunsInStep(bool is_first, Link link, const WaitUntil& wait)
-    : is_first_(is_first), link_(std::move(link)), stop_(wait), reports_(wait) {}
+RunsInStep::RunsInStep(bool is_first, Calls calls, const WaitUntil& wait)
+    : is_first_(is_first), calls_(std::move(calls)), stop_(wait), reports_(wait) {}
 
 void RunsInStep::Attach(Runtime* runtime) {
-  // The workers of a run that has failed leave at once; pieces may still be on their way.
-  if (runtime == nullptr && !failed_.ok()) link_.let_go(failed_);
+  // The workers of an execution that has failed leave at once; pieces may still be on their way.
+  if (runtime == nullptr && !failed_.ok()) calls_.let_go(failed_);
   const std::lock_guard lock(mutex_);
   runtime_ = runtime;
   if (runtime != nullptr && !ended_.ok()) runtime->End(ended_);
@@ -39,10 +40,10 @@ absl::Status RunsInStep::Run(std::string_view program, RunContext context, int64
                              int64_t reports) {
   StepGate* const gate = stop_.StartRun();
   const uint64_t run = stop_.number();
-  link_.begins(run, program, context.first_step, steps);
-  // A run that has not begun cannot be ended.
+  calls_.begins(run, program, context.first_step, steps);
+  // An execution that has not begun cannot be ended.
   RETURN_IF_ERROR(Ended());
-  if (context.report && link_.report) {
+  if (context.report && calls_.report) {
     if (is_first_) {
       reports_.Take(run, std::move(context.report));
       context.report = [this, run](int64_t step, std::span<const double> values) {
@@ -50,13 +51,13 @@ absl::Status RunsInStep::Run(std::string_view program, RunContext context, int64
       };
     } else {
       context.report = [this, run](int64_t step, std::span<const double> values) {
-        link_.report(run, step, values);
+        calls_.report(run, step, values);
       };
     }
   }
   const LeaveReports leave{is_first_ ? &reports_ : nullptr};
   const absl::Status status = runtime_->Run(
-      program, context, steps, {.gate = reports > 0 ? gate : nullptr, .on_failure = link_.fails});
+      program, context, steps, {.gate = reports > 0 ? gate : nullptr, .on_failure = calls_.fails});
   // The last step that began may not be done.
   if (program == "train") {
     const int64_t begun = stop_.begun();
@@ -65,13 +66,13 @@ absl::Status RunsInStep::Run(std::string_view program, RunContext context, int64
   }
   if (!status.ok()) {
     failed_ = status;
-    link_.fails(status);
-    const absl::Status end = link_.await_end();
+    calls_.fails(status);
+    const absl::Status end = calls_.await_end();
     return end.ok() ? status : end;
   }
   stopped_ = stop_.StopHere();
   RETURN_IF_ERROR(Ended());
-  if (is_first_ && link_.report) RETURN_IF_ERROR(reports_.Await(runtime_->steps_done() * reports));
+  if (is_first_ && calls_.report) RETURN_IF_ERROR(reports_.Await(runtime_->steps_done() * reports));
   return absl::OkStatus();
 }
 

@@ -38,7 +38,7 @@ void StopPoint::EndAt(const StepPosition& end, const std::function<void()>& wake
     if (end_) return;
     end_ = end;
     if (running_) {
-      // A run before that one takes all its steps.
+      // An execution before that one takes all its steps.
       if (end.run == number_) {
         gate_.EndAt(end.steps);
       } else {

@@ -1,5 +1,5 @@
-// StopPoint: where a sequence of runs ends early, when its processes agree on that. All processes
-// make the same runs, but not at the same time; they end after the same step of the same run.
+// StopPoint: the early end of a sequence of executions, on which its processes agree. All processes
+// make the same executions, but not at the same time; they end after the same step of the same one.
 //
 //   control thread                     any thread, when a process has asked for the end
 //   gate = stop.StartRun()             position = stop.Hold()     each: begin nothing further
@@ -7,12 +7,13 @@
 //   if (stop.StopHere()) end           stop.EndAt(greatest)       each
 //
 // Invariants (under mutex_):
-//  1. Runs are numbered from 1; number_ is that of the run in progress, or of the last one.
-//  2. From Hold to EndAt the control thread passes no boundary of runs and begins no step, so what
-//     Hold said stays true. It waits at most until the processes have agreed.
-//  3. Between two runs a process is at the begin of the next one: it has looked whether to stop.
+//  1. Executions are numbered from 1; number_ is that of the one in progress, or of the last one.
+//  2. From Hold to EndAt the control thread passes no boundary of executions and begins no step, so
+//     Hold's answer stays true. It waits at most until the processes have agreed.
+//  3. Between two executions a process is at the begin of the next one: it has looked whether to
+//  stop.
 //  4. Once end_ is set nothing is held any more: Hold only says where the process is.
-//  5. Every process stops at the same boundary: after the run that end_ names.
+//  5. Every process stops at the same boundary: after the execution that end_ names.
 #pragma once
 
 #include <condition_variable>
@@ -32,21 +33,22 @@ class StopPoint {
  public:
   explicit StopPoint(WaitUntil wait = WaitOnThread) : wait_(std::move(wait)) {}
 
-  // Control thread. The next run begins; returns its gate, which lets no step begin if the sequence
-  // has ended: a run that goes on all the same, as that of a checkpoint, has no gate.
+  // Control thread. The next execution begins; returns its gate, which lets no step begin if the
+  // sequence has ended: one that goes on all the same, as that of a checkpoint, has no gate.
   StepGate* StartRun();
-  // Control thread, once after each run: whether the sequence ends after it.
+  // Control thread, once after each execution: true if the sequence ends after it.
   bool StopHere();
-  // Control thread: of the run in progress, or of the last one; 0 before the first.
+  // Control thread: the number of the execution in progress, or of the last one; 0 before the
+  // first.
   uint64_t number() const { return number_; }
 
-  // Any thread. The steps that have begun in the run in progress, or in the last one.
+  // Any thread. The steps that have begun in the execution in progress, or in the last one.
   int64_t begun() const { return gate_.begun(); }
   StepPosition Hold();
-  // At least what Hold said. `wake`: has the workers of the run in progress look at the gate.
+  // At least what Hold said. `wake`: has the workers look at the gate.
   void EndAt(const StepPosition& end, const std::function<void()>& wake);
-  // Nobody will agree on anything any more: nothing waits, no step begins. Before the workers of
-  // the run in progress are woken.
+  // Nobody will agree on anything any more: nothing waits, no step begins. Requires
+  // that the workers are woken afterwards.
   void Abandon();
 
  private:
