@@ -92,10 +92,10 @@ int64_t MostTensor(const ModelShape& shape) {
 // A fixed degree that the model cannot have on any number of devices.
 absl::Status CheckFixedDegrees(const ModelShape& shape, const Fixes& fixed) {
   const auto check = [&](const char* axis, const auto& may_have, const std::string& what,
-                         const std::string& mend) {
+                         const std::string& hint) {
     const std::optional<int> degree = FixedSize(fixed, axis);
     if (!degree || may_have(*degree)) return absl::OkStatus();
-    return InputError(absl::StrCat("--fix=", axis, "=", *degree), what, mend);
+    return InputError(absl::StrCat("--fix=", axis, "=", *degree), what, hint);
   };
   RETURN_IF_ERROR(check(
       "pipe", [&](int degree) { return degree <= shape.blocks; },
