@@ -1,7 +1,7 @@
 // Compiles a logical graph to a proved plan. It obeys a recipe and chooses nothing that the recipe
 // says (planning/recipe writes complete ones).
 //
-//   const proto::Recipe recipe = RecipeOf("--mesh=data=2,pipe=2 --batch=16 --micro_batches=4");
+//   const proto::Recipe recipe = MakeRecipe("--mesh=data=2,pipe=2 --batch=16 --micro_batches=4");
 //   ASSIGN_OR_RETURN(const GraphSource source, ReadGraphFile("gpt.textproto"));
 //   ASSIGN_OR_RETURN(proto::Plan plan, Compile(source, {recipe, cluster}));
 //

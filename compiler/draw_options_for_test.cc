@@ -57,7 +57,7 @@ void OptionDraws::Redraw(DrawnCompile* drawn) {
   DrawSchedule(*drawn, &flags);
   DrawSharding(*drawn, &flags);
   const bool states = drawn->options.recipe.state_layouts();
-  drawn->options.recipe = RecipeOf("--device=cuda" + flags);
+  drawn->options.recipe = MakeRecipe("--device=cuda" + flags);
   if (states) drawn->options.recipe.set_state_layouts(true);
   drawn->text = absl::StrCat(drawn->model_text, " --out=g && oneflow compile --graph=g --out=p",
                              " --device=cuda", flags);

@@ -19,9 +19,9 @@ TEST_CASE("known layouts: other schedules and recompute search no layouts again"
   CHECK(searches > 0);
   std::vector<PlanRequest> others(4, options);
   others[0].recipe.set_schedule("gpipe");
-  others[1].recipe.MergeFrom(RecipeOf("--recompute=full"));
-  others[2].recipe.MergeFrom(RecipeOf("--recompute=attention"));
-  others[3].recipe.MergeFrom(RecipeOf("--shard=states"));  // another graph
+  others[1].recipe.MergeFrom(MakeRecipe("--recompute=full"));
+  others[2].recipe.MergeFrom(MakeRecipe("--recompute=attention"));
+  others[3].recipe.MergeFrom(MakeRecipe("--shard=states"));  // another graph
   for (PlanRequest& other : others) {
     const int64_t hits = options.known_layouts->hits();
     const auto with = Compile(BuildModel(SmallGpt()), "gpt", other).value();

@@ -59,7 +59,7 @@ TEST_CASE("what is stated holds on any cluster, pipe degree and schedule") {
     CHECK(MessageDifferencer::Equals(StateLayouts(stated, slow), stated));
     PlanRequest pipe = OnSlowLinks(StateOptions("pipe=2," + mesh));
     pipe.recipe.set_schedule("zero_bubble");
-    pipe.recipe.MergeFrom(RecipeOf("--recompute=full"));
+    pipe.recipe.MergeFrom(MakeRecipe("--recompute=full"));
     CHECK(MessageDifferencer::Equals(StateLayouts(stated, pipe), stated));
   }
 }

@@ -129,7 +129,7 @@ absl::StatusOr<proto::Plan> CompileOrder(const PipeShape& shape,
       config.set_vocab(8);
   const bool sharded = shape.ahead >= 0;
   PlanRequest options{
-      .recipe = RecipeOf(absl::StrCat(
+      .recipe = MakeRecipe(absl::StrCat(
           "--mesh=pipe=", shape.stages, sharded ? ",data=2" : "",
           " --batch=", shape.micro_batches * (sharded ? 2 : 1),
           " --micro_batches=", shape.micro_batches, " --device=", shape.cuda ? "cuda" : "cpu",

@@ -55,11 +55,11 @@ std::string Orders(const Schedule& schedule, int stages, int64_t micro_batches) 
 }
 
 Schedule Make(const std::string& name, const std::string& flags = "") {
-  return MakeSchedule(RecipeOf("--schedule=" + name + " " + flags), /*stages=*/4).value();
+  return MakeSchedule(MakeRecipe("--schedule=" + name + " " + flags), /*stages=*/4).value();
 }
 
 std::string Refusal(const std::string& flags) {
-  return std::string(MakeSchedule(RecipeOf(flags), /*stages=*/4).status().message());
+  return std::string(MakeSchedule(MakeRecipe(flags), /*stages=*/4).status().message());
 }
 
 std::map<std::pair<Part, int>, int64_t> Counts(const StageOrder& order) {
@@ -288,7 +288,7 @@ TEST_CASE("unknown schedules and impossible numbers are refused") {
 
 TEST_CASE("depths of zero bubble are those of the recipe") {
   const std::string flags = "--schedule=zero_bubble --micro_batches=8 --warm_ups=";
-  const Schedule schedule = MakeSchedule(RecipeOf(flags + "3+0,1+1"), /*stages=*/2).value();
+  const Schedule schedule = MakeSchedule(MakeRecipe(flags + "3+0,1+1"), /*stages=*/2).value();
   CHECK(Orders(schedule, 2, 8) ==
         "F×3 (B W F)×5 (B W)×3\n"
         "F×1 (B F)×1 (B W F)×6 (B W)×1 W×1\n");
@@ -302,7 +302,7 @@ TEST_CASE("depths of zero bubble are those of the recipe") {
 
 TEST_CASE("rules whose weights lag: rounds of steps, with U after each step's last backward") {
   const auto make = [](const std::string& flags, int stages) {
-    return MakeSchedule(RecipeOf("--schedule=" + flags), stages).value();
+    return MakeSchedule(MakeRecipe("--schedule=" + flags), stages).value();
   };
   CHECK(Orders(make("pipedream --steps_a_round=2", 2), 2, 1) ==
         "(P F)×1 (P F B)×1 U×1 B×1 U×1\n"

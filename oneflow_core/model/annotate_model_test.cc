@@ -25,7 +25,7 @@ Graph Gpt(int64_t layers) {
 
 Graph Annotated(int64_t layers, const char* mesh, const std::string& flags = "") {
   Graph graph = Gpt(layers);
-  REQUIRE(AnnotateModel(&graph, *ParseMesh(mesh), RecipeOf(flags)).ok());
+  REQUIRE(AnnotateModel(&graph, *ParseMesh(mesh), MakeRecipe(flags)).ok());
   return graph;
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("a large vocabulary leaves the last stage fewer blocks") {
 TEST_CASE("with positions split the residual stream is free on tensor axes, inputs are not") {
   Graph graph = Gpt(1);
   REQUIRE(
-      AnnotateModel(&graph, *ParseMesh("data=2,tensor=2"), RecipeOf("--sequence_parallel")).ok());
+      AnnotateModel(&graph, *ParseMesh("data=2,tensor=2"), MakeRecipe("--sequence_parallel")).ok());
   CHECK(Want(graph, "h.0.attn.add") == "data:S(0)");
   CHECK(Want(graph, "embed") == "data:S(0)");
   CHECK(Want(graph, "tokens") == "data:S(0) tensor:B");
@@ -135,7 +135,7 @@ TEST_CASE("a stage may be one block; less is refused with the numbers") {
 
 TEST_CASE("places take the layers that they are told, the ends none where they shall have none") {
   Graph graph = Gpt(2);
-  const proto::Recipe recipe = RecipeOf("--stage_layers=0,1,1,0");
+  const proto::Recipe recipe = MakeRecipe("--stage_layers=0,1,1,0");
   REQUIRE(AnnotateModel(&graph, *ParseMesh("pipe=2"), recipe, /*chunks=*/2).ok());
   CHECK(FindStage(graph, "embed") == 0);
   CHECK(FindStage(graph, "wte") == 0);
@@ -148,7 +148,7 @@ TEST_CASE("places take the layers that they are told, the ends none where they s
 
 TEST_CASE("layers of places that do not fit the model are refused") {
   const auto error = [](Graph graph, const std::string& layers) {
-    const proto::Recipe recipe = RecipeOf("--stage_layers=" + layers);
+    const proto::Recipe recipe = MakeRecipe("--stage_layers=" + layers);
     return std::string(ToStd(AnnotateModel(&graph, *ParseMesh("pipe=3"), recipe).message()));
   };
   CHECK(error(Gpt(4), "2,2") ==
@@ -281,7 +281,7 @@ graph mesh=1 ops=4 boxing=0
   fc  f32[]         = linear x w
 )");
   // The states of variables are split where that was asked for; readers take them as before.
-  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2,tensor=4"), RecipeOf("--shard=states")).ok());
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2,tensor=4"), MakeRecipe("--shard=states")).ok());
   CHECK(Want(graph, "w").empty());
   CHECK(Split(graph, "w") == "S(0) states data, once data");
 }
@@ -359,7 +359,7 @@ TEST_CASE("what the user wrote of variables wins, and is gathered once a step wh
   ask("h.0.mlp.proj.bias", {{"data.0", S(0)}, {"data.1", B()}});
   graph.ops[graph.tensors[graph.FindTensor("h.0.ln_1.weight")].producer].attrs["gather_once"] =
       std::string("data.1");
-  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2x2,other=2"), RecipeOf("--shard=states")).ok());
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2x2,other=2"), MakeRecipe("--shard=states")).ok());
   CHECK(Want(graph, "wte") == "data:B");
   CHECK(Split(graph, "wte") == "S(1)");
   CHECK(Want(graph, "wpe") == "data:S(1)");
@@ -380,7 +380,7 @@ Graph Mixture(double capacity = 0) {
 }
 
 proto::Recipe ExpertsOn(const std::string& axis) {
-  return RecipeOf(axis.empty() ? "" : "--experts=" + axis);
+  return MakeRecipe(axis.empty() ? "" : "--experts=" + axis);
 }
 
 std::string Refused(Graph graph, const char* mesh, const std::string& experts = "") {
@@ -421,7 +421,7 @@ TEST_CASE("experts lie on their axis, in as many groups, and are computed there"
 
 TEST_CASE("states of experts are split over the axes that do not split the experts") {
   Graph graph = Mixture();
-  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2,expert=2"), RecipeOf("--shard=states")).ok());
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("data=2,expert=2"), MakeRecipe("--shard=states")).ok());
   CHECK(Split(graph, "h.0.mlp.experts.up.weight") == "S(1) states data, once data");
   CHECK(Split(graph, "h.0.mlp.router.weight") == "S(0) states data,expert, once data,expert");
 }

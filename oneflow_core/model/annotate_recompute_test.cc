@@ -26,7 +26,7 @@ Graph SmallGpt(bool fused = true) {
 }
 
 absl::Status Annotate(Graph* graph, const std::string& policy, int chunks = 1) {
-  return AnnotateRecompute(graph, RecipeOf("--recompute=" + policy).recompute(), chunks);
+  return AnnotateRecompute(graph, MakeRecipe("--recompute=" + policy).recompute(), chunks);
 }
 
 std::string FindScope(const Graph& graph, const std::string& op) {
@@ -123,7 +123,7 @@ TEST_CASE("in each slice the policies take their blocks in order") {
     config.set_heads(2), config.set_hidden(16), config.set_sequence(8), config.set_vocab(32);
     Graph graph = *GraphFromProto(BuildModel(config), "gpt");
     graph.mesh = mesh;
-    const proto::Recipe recipe = RecipeOf("--stage_layers=" + absl::StrJoin(layers, ","));
+    const proto::Recipe recipe = MakeRecipe("--stage_layers=" + absl::StrJoin(layers, ","));
     REQUIRE(AnnotateModel(&graph, mesh, recipe, /*chunks=*/2).ok());
     const absl::Status status = Annotate(&graph, policy, /*chunks=*/2);
     INFO(status.ToString());

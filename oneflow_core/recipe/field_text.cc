@@ -339,7 +339,7 @@ absl::Status SetFields(std::span<const Row> rows, std::string_view flags,
   return absl::OkStatus();
 }
 
-proto::Recipe RecipeOf(std::string_view flags) {
+proto::Recipe MakeRecipe(std::string_view flags) {
   proto::Recipe recipe;
   const absl::Status set = SetFields(RecipeRows(), flags, &recipe);
   CHECK(set.ok()) << set;

@@ -49,7 +49,7 @@ std::string FlagsText(std::span<const Row> rows, const google::protobuf::Message
 absl::Status SetFields(std::span<const Row> rows, std::string_view flags,
                        google::protobuf::Message* message);
 // The recipe of such flags, for tests and examples: requires that they are right.
-proto::Recipe RecipeOf(std::string_view flags);
+proto::Recipe MakeRecipe(std::string_view flags);
 
 // Gives each absent field that has a default its default. Not for recipes: WithDefaults.
 void SetDefaults(std::span<const Row> rows, google::protobuf::Message* message);

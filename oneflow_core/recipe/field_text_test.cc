@@ -93,7 +93,7 @@ TEST_CASE("other words for the same are printed as the usual ones") {
                                    {"gather,full", "full,gather"},
                                    {"full:2,none", "full:2"},
                                    {"full:02", "full:2"}}) {
-    const proto::Recipe recipe = RecipeOf(absl::StrCat("--recompute=", text));
+    const proto::Recipe recipe = MakeRecipe(absl::StrCat("--recompute=", text));
     CHECK(FieldText(*FindRow(RecipeRows(), "recompute"), recipe) == same);
   }
 }

@@ -68,7 +68,7 @@ std::vector<Change> ListChanges(const proto::Graph& graph, const proto::Recipe& 
     changes.push_back(std::move(change));
   };
   const auto change = [&](const std::string& flags, std::string_view bits = "") {
-    changes.push_back({RecipeOf(flags), bits});
+    changes.push_back({MakeRecipe(flags), bits});
   };
   const bool activations = given.offload().has_activations();
   const auto& kept = given.offload().activations();
@@ -82,7 +82,7 @@ std::vector<Change> ListChanges(const proto::Graph& graph, const proto::Recipe& 
   if (trains && !activations) offload([](proto::Offload* more) { more->mutable_activations(); });
   const TokenParts parts = CountTokenParts(given.mesh());
   for (const char* flags : {"--shard=states", "--shard=gradients", "--shard=weights"}) {
-    const proto::Recipe split = RecipeOf(flags);
+    const proto::Recipe split = MakeRecipe(flags);
     if (parts.all < 2 || CountLayouts(split.shard()) <= CountLayouts(given.shard())) continue;
     const bool sums = given.micro_batches() > 1 && split.shard().gradients_size() > 0;
     changes.push_back({split, sums ? kSums : ""});
@@ -90,7 +90,7 @@ std::vector<Change> ListChanges(const proto::Graph& graph, const proto::Recipe& 
   if (moves_states && !given.offload().states() && !on_host) {
     offload([](proto::Offload* more) { more->set_states(true); });
   }
-  Change full{RecipeOf("--recompute=full"), ""};
+  Change full{MakeRecipe("--recompute=full"), ""};
   full.recipe.mutable_recompute()->set_gather(given.recompute().gather());
   if (full.recipe.recompute().SerializeAsString() != given.recompute().SerializeAsString()) {
     changes.push_back(std::move(full));

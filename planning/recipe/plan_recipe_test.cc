@@ -92,7 +92,7 @@ TEST_CASE("what planning chose is in the recipe of its plan") {
 }
 
 TEST_CASE("an order of a user's own is in the recipe of its plan") {
-  PlanRequest request{.recipe = RecipeOf("--mesh=pipe=2 --batch=6 --micro_batches=3")};
+  PlanRequest request{.recipe = MakeRecipe("--mesh=pipe=2 --batch=6 --micro_batches=3")};
   *request.recipe.mutable_order() = ParseOrder(
                                         "stage { task: \"F0 F1 B0 F2 B1 B2\" }\n"
                                         "stage { task: \"F0 B0 F1 B1 F2 B2\" }\n",

@@ -70,9 +70,9 @@ std::vector<int> ByStage(const Case& at) {
 }
 
 GroupCosts Make(const Case& at, const std::vector<ShortCosts>& costs, bool fits_orders = true) {
-  proto::Recipe group = MakeCandidate(RecipeOf("--schedule=" + at.schedule));
+  proto::Recipe group = MakeCandidate(MakeRecipe("--schedule=" + at.schedule));
   if (at.stages > 1)
-    *group.mutable_mesh() = RecipeOf("--mesh=pipe=" + std::to_string(at.stages)).mesh();
+    *group.mutable_mesh() = MakeRecipe("--mesh=pipe=" + std::to_string(at.stages)).mesh();
   group.set_micro_batches(at.micro_batches), group.set_chunks(at.chunks);
   absl::StatusOr<GroupCosts> made =
       GroupCosts::Make(PlanRequest(), group, costs, at.slices, fits_orders);
@@ -388,7 +388,7 @@ TEST_CASE("words: parsed back, each slice has as many blocks of each policy") {
     }
     const std::string words = words_of(counts, slices);
     INFO(words);
-    const proto::Recompute parsed = RecipeOf("--recompute=" + words).recompute();
+    const proto::Recompute parsed = MakeRecipe("--recompute=" + words).recompute();
     CHECK(kRecomputeForm.print(parsed) == words);
     for (int s = 0; s < stages; ++s) {
       std::vector<int> rooms;

@@ -2,7 +2,7 @@
 // Searched::kChosen. Beside what is given it is all that compile is told, so it has a line of
 // flags, and that line compiled is the candidate's plan.
 //
-//   const proto::Recipe candidate = MakeCandidate(RecipeOf(
+//   const proto::Recipe candidate = MakeCandidate(MakeRecipe(
 //       "--mesh=pipe=8,data=2,tensor=4 --micro_batches=64 --recompute=full:3,attention"));
 //   CandidateFlags(candidate)   ->  "--mesh=pipe=8,data=2,tensor=4 --micro_batches=64
 //                                    --recompute=full:3,attention"

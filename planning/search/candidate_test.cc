@@ -5,7 +5,7 @@
 namespace oneflow {
 namespace {
 
-proto::Recipe Some(const std::string& flags) { return MakeCandidate(RecipeOf(flags)); }
+proto::Recipe Some(const std::string& flags) { return MakeCandidate(MakeRecipe(flags)); }
 
 TEST_CASE("candidate: flags leave out what has its default, but for the mesh") {
   CHECK(CandidateFlags({}) == "--mesh=1");
@@ -23,7 +23,7 @@ TEST_CASE("candidate: flags leave out what has its default, but for the mesh") {
 
 TEST_CASE("candidate: a request keeps what is given beside the choices") {
   const PlanRequest given = {
-      .recipe = RecipeOf("--batch=64 --loss_pieces=auto --reduce=each_micro_batch --gather=once "
+      .recipe = MakeRecipe("--batch=64 --loss_pieces=auto --reduce=each_micro_batch --gather=once "
                          "--update_on=host --shard=states --stage_layers=1,1")};
   const proto::Recipe candidate = Some(
       "--mesh=data=4 --micro_batches=4 --shard=weights --offload=states "

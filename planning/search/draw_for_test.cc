@@ -134,7 +134,7 @@ proto::Recipe DrawCandidate(const SearchSpec& spec, const std::vector<proto::Rec
     candidate.mutable_stage_layers()->mutable_layers()->Assign(layers.begin(), layers.end());
   }
   const std::string words = DrawRecompute(*std::max_element(slices.begin(), slices.end()), dice);
-  *candidate.mutable_recompute() = RecipeOf("--recompute=" + words).recompute();
+  *candidate.mutable_recompute() = MakeRecipe("--recompute=" + words).recompute();
   if (GathersActivations(candidate) && dice->Chance(.4)) {
     candidate.mutable_recompute()->set_gather(true);
   }

@@ -19,7 +19,7 @@ std::vector<FoundPlan> EnumerateHalf(const SearchSpec& spec, size_t from,
   for (size_t i = from; i < groups.size(); i += 2) {
     for (const std::string& choice : choices) {
       proto::Recipe candidate = groups[i];
-      *candidate.mutable_recompute() = RecipeOf("--recompute=" + choice).recompute();
+      *candidate.mutable_recompute() = MakeRecipe("--recompute=" + choice).recompute();
       const PlanRequest options = CandidateRequest(spec.given, candidate);
       const absl::StatusOr<proto::Plan> plan = Compile(spec.source, options);
       if (!plan.ok()) continue;

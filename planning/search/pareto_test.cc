@@ -14,7 +14,7 @@ using Catch::Contains;
 
 FoundPlan Plan(const char* mesh, double seconds, int64_t bytes) {
   FoundPlan plan{.step_seconds = seconds, .bytes = bytes, .tokens_a_second = 1000 / seconds};
-  plan.candidate = MakeCandidate(RecipeOf(std::string("--mesh=") + mesh));
+  plan.candidate = MakeCandidate(MakeRecipe(std::string("--mesh=") + mesh));
   return plan;
 }
 

@@ -75,7 +75,7 @@ std::vector<ScheduleForm> ListSchedules(int blocks, int pipe, int64_t micro_batc
   return forms;
 }
 
-proto::Shard ShardAs(const std::string& words) { return RecipeOf("--shard=" + words).shard(); }
+proto::Shard ShardAs(const std::string& words) { return MakeRecipe("--shard=" + words).shard(); }
 
 bool NamesFactors(const proto::Shard& shard) {
   const auto has = [](const auto& axes) {

@@ -52,7 +52,7 @@ TEST_CASE("no drawn option makes a plan that fails its proof") {
 TEST_CASE("a weight that takes two exchanges for a use is gathered ahead") {
   for (const int ahead : {1, 2}) {
     PlanRequest request{
-        .recipe = RecipeOf("--mesh=pipe=2,data=4,tensor=4 --batch=1536 --micro_batches=16 "
+        .recipe = MakeRecipe("--mesh=pipe=2,data=4,tensor=4 --batch=1536 --micro_batches=16 "
                            "--recompute=full --precision=bf16 --sequence_parallel "
                            "--shard=weights --device=cuda"),
         .cluster = A100()};

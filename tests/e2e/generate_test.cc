@@ -35,7 +35,7 @@ std::unique_ptr<Runtime> Start(const proto::Plan& plan, int threads = 2) {
 }
 
 proto::Plan PlanToGenerate(const proto::Model& model, const std::string& mesh) {
-  PlanRequest request{.recipe = RecipeOf("--purpose=generation --schedule=gpipe --mesh=" + mesh)};
+  PlanRequest request{.recipe = MakeRecipe("--purpose=generation --schedule=gpipe --mesh=" + mesh)};
   request.recipe.set_batch(ParseMesh(mesh)->devices());
   return Compile(BuildModel(model), "small", request).value();
 }

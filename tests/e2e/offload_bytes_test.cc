@@ -24,7 +24,7 @@ proto::Model LargeGpt() {
 
 proto::Plan CompileOffloaded(const std::string& what, const char* update_on, bool narrow) {
   PlanRequest request{.recipe =
-                          RecipeOf("--batch=8 --offload=" + what + " --update_on=" + update_on)};
+                          MakeRecipe("--batch=8 --offload=" + what + " --update_on=" + update_on)};
   request.recipe.set_micro_batches(kMicroBatches);
   request.recipe.set_precision(narrow ? proto::BF16 : proto::F32);
   return Compile(BuildModel(LargeGpt()), "offload", request).value();

@@ -180,7 +180,7 @@ class Draws {
 
 absl::StatusOr<proto::Plan> CompileAs(const Problem& p, const Manner& m, int64_t memory) {
   PlanRequest request{
-      .recipe = RecipeOf(absl::StrCat(
+      .recipe = MakeRecipe(absl::StrCat(
           "--mesh=", absl::StrJoin(m.written, ","), " --batch=", p.batch,
           " --micro_batches=", p.micro_batches, " --schedule=", m.schedule, " --chunks=", m.chunks,
           " --extra_in_flight=", m.extra_in_flight, " --recompute=", m.recompute,

@@ -74,7 +74,7 @@ struct Case {
 
 proto::Plan CompileCase(const Case& c) {
   PlanRequest request{
-      .recipe = RecipeOf(absl::StrCat("--mesh=", c.mesh, " --batch=", c.batch,
+      .recipe = MakeRecipe(absl::StrCat("--mesh=", c.mesh, " --batch=", c.batch,
                                       " --micro_batches=", c.micro_batches,
                                       " --recompute=", c.recompute, " --schedule=", c.schedule))};
   request.recipe.set_documents(c.documents);

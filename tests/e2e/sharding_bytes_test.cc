@@ -24,7 +24,7 @@ proto::Model LargeGpt() {
 }
 
 proto::Plan CompileSplit(const std::string& flags, bool narrow) {
-  PlanRequest request{.recipe = RecipeOf("--batch=64 " + flags)};
+  PlanRequest request{.recipe = MakeRecipe("--batch=64 " + flags)};
   request.recipe.set_micro_batches(kMicroBatches);
   request.recipe.set_precision(narrow ? proto::BF16 : proto::F32);
   return Compile(BuildModel(LargeGpt()), "split", request).value();

@@ -28,7 +28,7 @@ struct SmallRun {
       MakeModel("family: 'gpt'");  // 4 layers, so that four stages have work; see small_run.cc
   // The optimizer clips if there is a global norm.
   proto::Recipe recipe =
-      RecipeOf("--batch=8 --micro_batches=4 --schedule=1f1b --overlap=false --global_norm=true");
+      MakeRecipe("--batch=8 --micro_batches=4 --schedule=1f1b --overlap=false --global_norm=true");
   int64_t steps = 20;
   int threads = 1;
   const DeviceBackend* backend = nullptr;  // of devices that run by themselves

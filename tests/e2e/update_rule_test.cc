@@ -159,7 +159,7 @@ struct Case {
 
 proto::Plan MakePlan(const Case& c) {
   const auto source = ParseGraphSource(kGraph, "chain").value();
-  PlanRequest request{.recipe = RecipeOf("--mesh=pipe=3")};
+  PlanRequest request{.recipe = MakeRecipe("--mesh=pipe=3")};
   request.recipe.set_batch(kRows * c.micro_batches);
   request.recipe.set_micro_batches(c.micro_batches);
   request.recipe.set_schedule(c.schedule);

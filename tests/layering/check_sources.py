@@ -65,24 +65,21 @@ CHOICE_FILES = 4
 OLD_FORMS = {"training/checkpoint/old_train.cc"}
 # Choices with a reason to be named in more files.
 MORE_CHOICE_FILES = {
-    "mesh": (10, "what devices there are: each step of planning, the front end and a checkpoint's check ask it"),
+    "mesh": (9, "what devices there are: each step of planning, the front end and a checkpoint's check ask it"),
     "device": (7, "kernels, memory and links differ by it, and so do warnings of verbs"),
     "batch": (12, "the size of a step: programs and the trainer have it, reports print it, search divides it"),
     "micro_batches": (15, "the size of a step: programs and the trainer have it, reports print it, search varies it"),
-    "schedule": (9, "search varies it, reports name it, planning fits its warm-ups"),
-    "precision": (11, "costs of search ask it, reports and warnings of verbs name it"),
+    "schedule": (7, "search varies it, reports name it, planning fits its warm-ups"),
+    "precision": (10, "costs of search ask it, reports and warnings of verbs name it"),
     "documents": (6, "data that the trainer and eval open are of the same kind"),
     "global_norm": (9, "planning asks how long updates wait, the trainer whether it may clip"),
     "overlap": (6, "streams, copies and gathers of the compiler are made by it, and planning asks what may run ahead"),
     "prefetch": (6, "streams, copies and gathers of the compiler are made by it, and planning chooses it"),
-    "offload": (8, "search varies it, planning offers it, two passes obey it"),
-    "recompute": (6, "search varies it, planning offers it, two passes obey it"),
-    "shard": (5, "search varies it, planning offers it"),
+    "offload": (7, "search varies it, planning offers it, two passes obey it"),
+    "recompute": (8, "search varies it, planning offers it, two passes obey it"),
     "update_on": (5, "planning offers it, bounds of search ask it"),
     "host_memory": (6, "search compares plans with it"),
-    "chunks": (5, "search varies it"),
-    "extra_in_flight": (5, "search varies it, planning fills memory by it"),
-    "stage_layers": (5, "search varies it"),
+    "stage_layers": (6, "search varies it with the policies of blocks"),
 }
 
 # What a room may include, besides itself.

@@ -68,7 +68,7 @@ class Model {
   Model(const Reference& reference, const std::string& mesh, int64_t micro_batches,
         proto::DataType precision = proto::F32, proto::DataType residual = proto::F32)
       : reference_(reference), batches_(reference) {
-    PlanRequest request{.recipe = RecipeOf("--mesh=" + mesh), .optimizer = reference.optimizer};
+    PlanRequest request{.recipe = MakeRecipe("--mesh=" + mesh), .optimizer = reference.optimizer};
     request.recipe.set_batch(reference.batch);
     request.recipe.set_micro_batches(micro_batches);
     request.recipe.set_precision(precision);

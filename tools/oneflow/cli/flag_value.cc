@@ -34,9 +34,9 @@ absl::Status CheckLeast(const FlagRow& row, const std::string& where, const std:
   const auto* const least = std::find_if(std::begin(kLeast), std::end(kLeast),
                                          [&](const Least& l) { return l.flag == row.name; });
   if (least == std::end(kLeast)) return absl::OkStatus();
-  const Row range = {.sentence = row.sentence,
-                     .default_text = row.default_text,
-                     .least = static_cast<double>(least->number)};
+  const Row range = {.default_text = row.default_text,
+                     .least = static_cast<double>(least->number),
+                     .sentence = row.sentence};
   return CheckRange(where, range, std::strtod(value.c_str(), nullptr));
 }
 

@@ -30,7 +30,7 @@ proto::Recipe Draw(std::mt19937* random) {
   const auto one = [&](std::vector<const char*> words) {
     return std::string(One<const char*>(random, words));
   };
-  return MakeCandidate(RecipeOf(
+  return MakeCandidate(MakeRecipe(
       "--mesh=" +
       one({"1", "data=2", "pipe=2,data=4x2", "pipe=4,tensor=8x2",
            "data=2,expert=4,context=2,tensor=2", "pipe=3"}) +
