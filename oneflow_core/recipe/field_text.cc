@@ -18,6 +18,15 @@
 #include "oneflow_core/recipe/words.h"
 
 namespace oneflow {
+std::string NumberText(double number) {
+  std::string text;
+  for (int digits = 1; digits <= 17; ++digits) {
+    text = absl::StrFormat("%.*g", digits, number);
+    if (std::strtod(text.c_str(), nullptr) == number) break;
+  }
+  return text;
+}
+
 namespace {
 
 using google::protobuf::EnumDescriptor;
@@ -56,15 +65,6 @@ const EnumValueDescriptor* FindValue(const EnumDescriptor& type, std::string_vie
   return nullptr;
 }
 
-std::string NumberText(double number) {
-  std::string text;
-  for (int digits = 1; digits <= 17; ++digits) {
-    text = absl::StrFormat("%.*g", digits, number);
-    if (std::strtod(text.c_str(), nullptr) == number) break;
-  }
-  return text;
-}
-
 // 25000000, where %g would write 2.5e+07.
 std::string LimitText(double limit) {
   if (std::abs(limit) >= 0x1p53) return NumberText(limit);
@@ -80,7 +80,6 @@ std::string DefaultWords(const Row& row) {
   return text.substr(0, text.find_last_not_of('.') + 1);
 }
 
-// "use auto, or 0 to 8".
 // "1 to 8", "0 or more, and less than 1"; "" of any number.
 std::string RangeText(const Row& row) {
   if (row.least != -kNoLimit && row.most != kNoLimit) {

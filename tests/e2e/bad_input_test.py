@@ -354,8 +354,8 @@ class BadInputTest(BadInputCase):
     def test_more_firings_than_can_be_counted(self):
         run("model", "gpt", *SMALL, "--layers=100", "--out=deep.textproto", cwd=self.dir)
         deep = ["compile", "--graph=deep.textproto", "--mesh=pipe=2", "--batch=65536", "--micro_batches=65536", "--out=x.plan"]
-        self.refuse(["micro-batches 65536", "more than can be counted", "at most"], *deep, "--schedule=2bw", "--clip=0")
-        self.refuse(["micro-batches 65536", "one by one", "at most"], *deep, "--schedule=gpipe")
+        self.refuse(["--micro_batches=65536", "more than can be counted", "at most"], *deep, "--schedule=2bw", "--clip=0")
+        self.refuse(["--micro_batches=65536", "one by one", "at most"], *deep, "--schedule=gpipe")
 
     def test_mesh_and_step(self):
         self.compile(["--mesh", "data=0"], "--mesh=data=0")

@@ -65,10 +65,10 @@ CHOICE_FILES = 4
 OLD_FORMS = {"training/checkpoint/old_train.cc"}
 # Choices with a reason to be named in more files.
 MORE_CHOICE_FILES = {
-    "mesh": (9, "what devices there are: each step of planning, the front end and a checkpoint's check ask it"),
+    "mesh": (10, "what devices there are: each step of planning, the front end and a checkpoint's check ask it"),
     "device": (7, "kernels, memory and links differ by it, and so do warnings of verbs"),
     "batch": (12, "the size of a step: programs and the trainer have it, reports print it, search divides it"),
-    "micro_batches": (15, "the size of a step: programs and the trainer have it, reports print it, search varies it"),
+    "micro_batches": (16, "the size of a step: programs and the trainer have it, reports print it, search varies it"),
     "schedule": (7, "search varies it, reports name it, planning fits its warm-ups"),
     "precision": (10, "costs of search ask it, reports and warnings of verbs name it"),
     "documents": (6, "data that the trainer and eval open are of the same kind"),
