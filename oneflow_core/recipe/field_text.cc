@@ -18,7 +18,7 @@
 #include "oneflow_core/recipe/words.h"
 
 namespace oneflow {
-std::string NumberText(double number) {
+std::string ExactText(double number) {
   std::string text;
   for (int digits = 1; digits <= 17; ++digits) {
     text = absl::StrFormat("%.*g", digits, number);
@@ -67,8 +67,8 @@ const EnumValueDescriptor* FindValue(const EnumDescriptor& type, std::string_vie
 
 // 25000000, where %g would write 2.5e+07.
 std::string LimitText(double limit) {
-  if (std::abs(limit) >= 0x1p53) return NumberText(limit);
-  return limit == std::floor(limit) ? absl::StrCat(static_cast<int64_t>(limit)) : NumberText(limit);
+  if (std::abs(limit) >= 0x1p53) return ExactText(limit);
+  return limit == std::floor(limit) ? absl::StrCat(static_cast<int64_t>(limit)) : ExactText(limit);
 }
 
 // "only at the end", of the sentence that says so.
@@ -263,7 +263,7 @@ std::string FieldText(const Row& row, const Message& message) {
     case FieldDescriptor::CPPTYPE_ENUM: return EnumWord(*reflection.GetEnum(message, &field));
     case FieldDescriptor::CPPTYPE_BOOL:
       return reflection.GetBool(message, &field) ? "true" : "false";
-    case FieldDescriptor::CPPTYPE_DOUBLE: return NumberText(reflection.GetDouble(message, &field));
+    case FieldDescriptor::CPPTYPE_DOUBLE: return ExactText(reflection.GetDouble(message, &field));
     case FieldDescriptor::CPPTYPE_UINT64:
       return absl::StrCat(reflection.GetUInt64(message, &field));
     default: return absl::StrCat(GetInteger(field, message));

@@ -25,7 +25,7 @@ absl::Status SetField(const Row& row, std::string_view text, google::protobuf::M
                       std::string_view prefix = "--");
 
 // A number in as few digits as give it back.
-std::string NumberText(double number);
+std::string ExactText(double number);
 
 // The text that SetField takes for the field's value; "" where it is absent.
 std::string FieldText(const Row& row, const google::protobuf::Message& message);

@@ -69,7 +69,7 @@ std::string PrintOffload(const proto::Offload& offload) {
   if (offload.has_activations()) {
     const proto::Offload::Activations& activations = offload.activations();
     parts.push_back(activations.all()         ? "activations:all"
-                    : activations.has_share() ? "activations:" + NumberText(activations.share())
+                    : activations.has_share() ? "activations:" + ExactText(activations.share())
                                               : "activations");
   }
   if (offload.states()) parts.emplace_back("states");

@@ -37,8 +37,8 @@ absl::Status ParseRopeScaling(std::string_view where, std::string_view text,
 
 std::string PrintRopeScaling(const proto::RopeScaling& s) {
   if (s.factor() == 0) return std::string(kNoScaling);
-  return absl::StrCat(NumberText(s.factor()), ",", NumberText(s.low()), ",", NumberText(s.high()),
-                      ",", s.positions());
+  return absl::StrCat(ExactText(s.factor()), ",", ExactText(s.low()), ",", ExactText(s.high()), ",",
+                      s.positions());
 }
 
 }  // namespace
