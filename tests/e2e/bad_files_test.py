@@ -167,7 +167,7 @@ class BadFilesTest(BadInputCase):
         for fraction in ["-0.1", "1", "1.5"]:
             self.train(["--eval_fraction", "use 0 or more, and less than 1"], "--data=text.txt", "--eval_fraction=" + fraction)
         for flag in ["--steps=0", "--steps=9223372036854775807", "--eval_batches=300000000000"]:
-            self.refuse([flag, "at most 4294967296"], "train", "--plan=gpt.plan", "--data=text.txt", flag)
+            self.refuse([flag, "use 1 to 4294967296"], "train", "--plan=gpt.plan", "--data=text.txt", flag)
         self.write("short.txt", "short")
         self.train(["short.txt", "9", "5"], "--data=short.txt")
         run("data", "--text=text.txt", "--token_format=megatron", "--out=pair", cwd=self.dir)

@@ -69,6 +69,7 @@ MORE_CHOICE_FILES = {
     "device": (7, "kernels, memory and links differ by it, and so do warnings of verbs"),
     "batch": (12, "the size of a step: programs and the trainer have it, reports print it, search divides it"),
     "micro_batches": (16, "the size of a step: programs and the trainer have it, reports print it, search varies it"),
+    "order": (5, "a file says it, reports name it, planning orders axes without it"),
     "schedule": (7, "search varies it, reports name it, planning fits its warm-ups"),
     "precision": (10, "costs of search ask it, reports and warnings of verbs name it"),
     "documents": (6, "data that the trainer and eval open are of the same kind"),
