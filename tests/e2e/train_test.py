@@ -178,7 +178,7 @@ class TrainTest(FolderCase):
         for folder in os.listdir(self.dir + "/graph"):
             if folder.startswith("step-"):
                 self.write(f"graph/{folder}/train.textproto", "")
-        error = run("train", "--data=text.txt", "--steps=6", "--checkpoint_dir=graph", "--resume", cwd=self.dir, code=1)[1]
+        error = run("train", "--data=text.txt", "--steps=6", "--checkpoint_dir=graph", "--resume", cwd=self.dir, code=2)[1]
         self.assertIn("graph/step-00000004/train.textproto: is truncated", error)
 
     def test_resume_with_dropout_gives_the_bits_of_an_uninterrupted_run(self):
