@@ -175,10 +175,11 @@ int64_t GetInteger(const FieldDescriptor& field, const Message& message) {
 }  // namespace
 
 absl::Status CheckRange(std::string_view where, const Row& row, double number) {
-  if (number >= row.least && number <= row.most && number > row.above && number < row.below) {
+  if (std::isfinite(number) && number >= row.least && number <= row.most && number > row.above &&
+      number < row.below) {
     return absl::OkStatus();
   }
-  if (RangeText(row).empty()) return InputError(where, "is no number");
+  if (RangeText(row).empty()) return InputError(where, "is no finite number");
   return InputError(where, "is out of range", RangeHint(row));
 }
 

@@ -127,6 +127,10 @@ class BadFilesTest(BadInputCase):
         # A mistake in one flag does not move the checkpoints of another run aside.
         before = sorted(os.listdir(self.dir + "/ckpt"))
         self.train(["absent/m.jsonl"], data, "--checkpoint_dir=ckpt", "--metrics=absent/m.jsonl")
+        # Nor does a plan that cannot be trained.
+        self.write("generation.textproto", "recipe { purpose: GENERATION }")
+        run("compile", "--graph=gpt.textproto", "--recipe=generation.textproto", "--out=generation.plan", cwd=self.dir)
+        self.refuse(['has no program "train"'], "train", "--plan=generation.plan", data, "--steps=3", "--checkpoint_dir=ckpt")
         self.assertEqual(sorted(os.listdir(self.dir + "/ckpt")), before)
 
     def test_a_full_disk_is_not_passed_over(self):

@@ -402,7 +402,7 @@ class BadInputTest(BadInputCase):
         lag = ["train", "--plan=lag.plan", "--data=text.txt"]
         self.refuse(["--steps=12", "every 8 steps"], *lag, "--steps=12")
         self.refuse(["--checkpoint_every=4", "multiple"], *lag, "--steps=8", "--checkpoint_every=4", "--checkpoint_dir=lag")
-        self.refuse(["--clip", "do not wait"], *lag, "--steps=8", "--clip=1")
+        self.refuse(["--clip", "no update of this plan waits"], *lag, "--steps=8", "--clip=1")
         self.compile(["--precision=fp16", "bf16"], "--precision=fp16", "--batch=4")
         self.compile(["--residual=f64", "bf16"], "--residual=f64", "--precision=bf16", "--batch=4")
         self.compile(["--residual=bf16", "--precision=bf16"], "--residual=bf16", "--batch=4")

@@ -14,6 +14,7 @@
 #include "oneflow_core/train/learning_rate.h"
 #include "tools/oneflow/cli/flag_value.h"
 #include "tools/oneflow/cli/flags.h"
+#include "training/trainer/processes/launch.h"
 
 namespace oneflow {
 namespace {
@@ -100,7 +101,7 @@ absl::Status TakeRecipe(const Verb& verb, Arguments* args) {
     const FlagRow* flag = FindFlag(verb.id, name);
     if (flag != nullptr && !said.empty()) RETURN_IF_ERROR(TakeField(*flag, said, args, &others));
   }
-  if (!others.empty()) {
+  if (!others.empty() && !IsChild()) {
     std::fprintf(stderr, "oneflow: --recipe=%s, but %s\n", path.c_str(),
                  absl::StrJoin(others, ", ").c_str());
   }
