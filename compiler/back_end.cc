@@ -44,7 +44,7 @@ absl::Status CheckFirings(const proto::Program& program, int64_t most, std::stri
     }
   }
   if (firings <= most) return absl::OkStatus();
-  return InputError(absl::StrCat("micro-batches ", program.micro_batches()),
+  return InputError(absl::StrCat("--micro_batches=", program.micro_batches()),
                     absl::StrCat("make ", firings, " firings of actors, ", ToAbsl(why)),
                     absl::StrCat("use at most ", program.micro_batches() * most / firings));
 }

@@ -80,7 +80,7 @@ absl::Status EndWith(std::string_view program, std::vector<ProgramDraft>* drafts
 }
 
 absl::StatusOr<BoxedPrograms> BoxAll(const GraphSource& source, const PlanRequest& request,
-                                  const Schedule& schedule, const FrontEndPart& part) {
+                                     const Schedule& schedule, const FrontEndPart& part) {
   auto known_layouts = request.known_layouts;
   if (known_layouts == nullptr) known_layouts = std::make_shared<KnownLayouts>();
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(request.recipe.mesh()));
@@ -109,6 +109,8 @@ absl::StatusOr<BoxedPrograms> BoxAll(const GraphSource& source, const PlanReques
 }
 
 // What the front end depends on, beside the graph: all but what the back end alone obeys.
+// CheckGathers counts micro-batches in flight by the schedule, but whether there are more than one
+// does not depend on extra_in_flight and warm_ups.
 std::string CacheKey(const PlanRequest& request, const FrontEndPart& part) {
   proto::Recipe recipe = request.recipe;
   recipe.clear_prefetch();

@@ -302,7 +302,7 @@ TEST_CASE("mistakes are refused with their numbers and the hint") {
   CHECK(Refusal(gpt, OptionsFor("", 10, 4)) ==
         "--micro_batches=4: do not divide the batch of 10; use a batch of 12, or a divisor of 10");
   CHECK(Refusal(gpt, OptionsFor("data=4", 4, 2)) ==
-        "batch 4 in 2 micro-batches: a micro-batch of 2 sequences cannot be split over 4 data "
+        "--batch=4 in 2 micro-batches: a micro-batch of 2 sequences cannot be split over 4 data "
         "parts of the mesh "
         "data=4; use a batch of at least 8, fewer micro-batches or fewer data parts");
   CHECK_FALSE(Refusal(gpt, OptionsFor("pipe=3", 4, 2)).empty());  // two blocks for three stages
@@ -317,7 +317,7 @@ TEST_CASE("mistakes are refused with their numbers and the hint") {
   short_graph.set_name("g");
   short_graph.add_output("x");
   CHECK(Refusal(short_graph, OptionsFor("pipe=1000", 4, 1)) ==
-        "pipe=1000: is more stages than the 1 ops of \"g\"; use pipe=1 or less");
+        "--mesh=pipe=1000: is more stages than the 1 ops of \"g\"; use pipe=1 or less");
   (*op->mutable_attr())["input"].set_s("y");
   CHECK(Refusal(short_graph, OptionsFor("", 4, 1)) ==
         "op x: attribute \"input\" is the compiler's own; leave it out");

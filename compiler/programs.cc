@@ -27,7 +27,7 @@ absl::Status CheckBatch(const Graph& graph, const proto::Recipe& recipe) {
   const int64_t degree = DataDegree(graph);
   if (batch / m < degree) {
     return InputError(
-        absl::StrCat("batch ", batch, " in ", m, m == 1 ? " micro-batch" : " micro-batches"),
+        absl::StrCat("--batch=", batch, " in ", m, m == 1 ? " micro-batch" : " micro-batches"),
         absl::StrCat("a micro-batch of ", batch / m, batch / m == 1 ? " sequence" : " sequences",
                      " cannot be split over ", degree, " data parts of the mesh ",
                      ToString(graph.mesh)),
@@ -61,7 +61,7 @@ OptimizerOptions OptimizerFor(const proto::Recipe& recipe, const UpdateRule& rul
 absl::Status CheckStageCount(const Graph& graph) {
   const int stages = graph.mesh.stages(), ops = static_cast<int>(graph.ops.size());
   if (stages <= std::max(ops, 2)) return absl::OkStatus();
-  return InputError(absl::StrCat("pipe=", stages),
+  return InputError(absl::StrCat("--mesh=pipe=", stages),
                     absl::StrCat("is more stages than the ", ops, " ops of \"", graph.name, "\""),
                     absl::StrCat("use pipe=", ops, " or less"));
 }

@@ -174,7 +174,7 @@ absl::StatusOr<proto::PipelineOrder> ParseOrder(std::string_view text, std::stri
 }
 
 absl::StatusOr<Schedule> MakeWritten(const proto::PipelineOrder& order) {
-  return Read(order, order.name(), nullptr);
+  return Read(order, order.name().empty() ? "order" : order.name(), nullptr);
 }
 
 absl::Status CheckFits(const Schedule& schedule, int stages, int64_t micro_batches) {

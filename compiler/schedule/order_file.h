@@ -18,7 +18,8 @@ absl::StatusOr<proto::PipelineOrder> ParseOrder(std::string_view text, std::stri
 
 // Returns the schedule that `order` states, for the stages, chunks and micro-batches that it names.
 // Guarantees: every stage runs every task of every chunk once for each micro-batch, in turn, and
-// the orders do not deadlock. Errors begin with its name and
+// the orders do not deadlock. Errors begin with its name ("order"
+// where it has none) and
 // the stage.
 absl::StatusOr<Schedule> MakeWritten(const proto::PipelineOrder& order);
 

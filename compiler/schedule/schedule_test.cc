@@ -319,7 +319,7 @@ TEST_CASE("rules whose weights lag: rounds of steps, with U after each step's la
 
 TEST_CASE("rules that make no sense are refused") {
   CHECK(Refusal("--schedule=2bw --steps_a_round=3") ==
-        "steps_a_round 3: is no multiple of the 2 versions of the weights; use 2, 4, ...");
+        "--steps_a_round=3: is no multiple of the 2 versions of the weights; use 2, 4, ...");
   CHECK_THAT(Refusal("--schedule=2bw --extra_in_flight=1"), StartsWith("--extra_in_flight=1: "));
   CHECK_THAT(Refusal("--schedule=2bw --staleness=1"), StartsWith("--staleness=1: schedule 2bw"));
   CHECK_THAT(Refusal("--schedule=gpipe --steps_a_round=4"),

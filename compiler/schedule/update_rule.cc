@@ -28,7 +28,7 @@ absl::Status SetRound(int stages, UpdateRule* rule) {
   int64_t& steps = rule->steps_a_round;
   if (steps == 0) steps = (kUsualRound + versions - 1) / versions * versions;
   if (steps > 0 && steps % versions == 0) return absl::OkStatus();
-  return InputError(absl::StrCat("steps_a_round ", steps),
+  return InputError(absl::StrCat("--steps_a_round=", steps),
                     absl::StrCat("is no multiple of the ", versions, " versions of the weights"),
                     absl::StrCat("use ", versions, ", ", 2 * versions, ", ..."));
 }

@@ -94,4 +94,9 @@ std::vector<double> FiringsPerStep(const proto::Program& program) {
   return firings;
 }
 
+std::string ScheduleName(const proto::Plan& plan) {
+  const proto::Recipe& recipe = plan.recipe();
+  return recipe.has_order() ? recipe.order().name() : recipe.schedule();
+}
+
 }  // namespace oneflow

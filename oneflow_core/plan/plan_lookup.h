@@ -77,4 +77,7 @@ std::vector<int> DataOutputs(const proto::Plan& plan, const proto::Program& prog
 // Firings of each actor in one step, by its index in the program.
 std::vector<double> FiringsPerStep(const proto::Program& program);
 
+// The schedule for people: its name, or that of the file of a user's own order.
+std::string ScheduleName(const proto::Plan& plan);
+
 }  // namespace oneflow

@@ -99,8 +99,7 @@ std::vector<std::string> Without(const std::vector<std::string>& names,
   return rest;
 }
 
-// Whether an entry says of the stage before what is now to be said of `stage`; then it does of
-// both.
+// Adds `stage` to those of an entry that says the same of the stage before; false if it does not.
 bool Extends(PlanDiff::Stages* stages, int stage) {
   if (stage < 0 || stages->last != stage - 1) return false;
   stages->last = stage;
@@ -188,6 +187,11 @@ void AddFacts(const proto::Plan& a, const proto::Plan& b, PlanDiff* diff) {
     if (row->name == "mesh" || row->name == "batch" || row->name == "micro_batches") continue;
     AddFact(std::string(row->name), FieldText(*row, a.recipe()), FieldText(*row, b.recipe()), diff);
   }
+  for (const Row* row : DifferingRows(OptimizerRows(), a.optimizer(), b.optimizer())) {
+    AddFact(std::string(row->name), FieldText(*row, a.optimizer()), FieldText(*row, b.optimizer()),
+            diff);
+  }
+  AddFact("cluster", a.cluster().name(), b.cluster().name(), diff);
 }
 
 Json WithStages(Json json, const PlanDiff::Stages& stages) {
@@ -220,6 +224,9 @@ PlanDiff DiffPlans(const proto::Plan& a, const proto::Plan& b, const std::string
   if (of_a == nullptr) of_a = &kNone;
   if (of_b == nullptr) of_b = &kNone;
   AddOrders(*of_a, *of_b, &diff);
+  AddNumber("capacity of a device", "bytes",
+            static_cast<double>(a.cluster().device().memory_bytes()),
+            static_cast<double>(b.cluster().device().memory_bytes()), &diff);
   AddNumber("launch queue", "", a.launch_queue(), b.launch_queue(), &diff);
   diff.stages_a = StageCount(a), diff.stages_b = StageCount(b);
   AddNumber("stages", "", diff.stages_a, diff.stages_b, &diff);

@@ -184,7 +184,7 @@ std::string Header(const proto::Plan& plan) {
       devices == 1 ? ", " : "s, ", StageCount(plan), StageCount(plan) == 1 ? " stage" : " stages",
       "; batch ", plan.recipe().batch(), " in ", plan.recipe().micro_batches(),
       plan.recipe().micro_batches() == 1 ? " micro-batch" : " micro-batches", ", schedule ",
-      plan.recipe().schedule(), plan.recipe().precision() == proto::BF16 ? ", precision bf16" : "",
+      ScheduleName(plan), plan.recipe().precision() == proto::BF16 ? ", precision bf16" : "",
       plan.recipe().residual() == proto::BF16 ? ", residual bf16" : "", "\n");
 }
 

@@ -1,8 +1,7 @@
 // Defaults of a recipe, and what its fields exclude of each other.
 //
-//   ASSIGN_OR_RETURN(const proto::Recipe complete, ...);
-//   RETURN_IF_ERROR(CheckRecipe(recipe));
-//   const proto::Recipe plain = WithDefaults(recipe);   // batch 8, schedule "1f1b", ...
+//   const proto::Recipe plain = WithDefaults(recipe);  // batch 8, schedule "1f1b", ...
+//   RETURN_IF_ERROR(CheckRecipe(plain));
 #pragma once
 
 #include "absl/status/status.h"

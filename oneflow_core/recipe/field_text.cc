@@ -18,6 +18,15 @@
 #include "oneflow_core/recipe/words.h"
 
 namespace oneflow {
+std::string ExactText(double number) {
+  std::string text;
+  for (int digits = 1; digits <= 17; ++digits) {
+    text = absl::StrFormat("%.*g", digits, number);
+    if (std::strtod(text.c_str(), nullptr) == number) break;
+  }
+  return text;
+}
+
 namespace {
 
 using google::protobuf::EnumDescriptor;
@@ -56,19 +65,10 @@ const EnumValueDescriptor* FindValue(const EnumDescriptor& type, std::string_vie
   return nullptr;
 }
 
-std::string NumberText(double number) {
-  std::string text;
-  for (int digits = 1; digits <= 17; ++digits) {
-    text = absl::StrFormat("%.*g", digits, number);
-    if (std::strtod(text.c_str(), nullptr) == number) break;
-  }
-  return text;
-}
-
 // 25000000, where %g would write 2.5e+07.
 std::string LimitText(double limit) {
-  if (std::abs(limit) >= 0x1p53) return NumberText(limit);
-  return limit == std::floor(limit) ? absl::StrCat(static_cast<int64_t>(limit)) : NumberText(limit);
+  if (std::abs(limit) >= 0x1p53) return ExactText(limit);
+  return limit == std::floor(limit) ? absl::StrCat(static_cast<int64_t>(limit)) : ExactText(limit);
 }
 
 // "only at the end", of the sentence that says so.
@@ -80,7 +80,6 @@ std::string DefaultWords(const Row& row) {
   return text.substr(0, text.find_last_not_of('.') + 1);
 }
 
-// "use auto, or 0 to 8".
 // "1 to 8", "0 or more, and less than 1"; "" of any number.
 std::string RangeText(const Row& row) {
   if (row.least != -kNoLimit && row.most != kNoLimit) {
@@ -176,10 +175,11 @@ int64_t GetInteger(const FieldDescriptor& field, const Message& message) {
 }  // namespace
 
 absl::Status CheckRange(std::string_view where, const Row& row, double number) {
-  if (number >= row.least && number <= row.most && number > row.above && number < row.below) {
+  if (std::isfinite(number) && number >= row.least && number <= row.most && number > row.above &&
+      number < row.below) {
     return absl::OkStatus();
   }
-  if (RangeText(row).empty()) return InputError(where, "is no number");
+  if (RangeText(row).empty()) return InputError(where, "is no finite number");
   return InputError(where, "is out of range", RangeHint(row));
 }
 
@@ -264,7 +264,7 @@ std::string FieldText(const Row& row, const Message& message) {
     case FieldDescriptor::CPPTYPE_ENUM: return EnumWord(*reflection.GetEnum(message, &field));
     case FieldDescriptor::CPPTYPE_BOOL:
       return reflection.GetBool(message, &field) ? "true" : "false";
-    case FieldDescriptor::CPPTYPE_DOUBLE: return NumberText(reflection.GetDouble(message, &field));
+    case FieldDescriptor::CPPTYPE_DOUBLE: return ExactText(reflection.GetDouble(message, &field));
     case FieldDescriptor::CPPTYPE_UINT64:
       return absl::StrCat(reflection.GetUInt64(message, &field));
     default: return absl::StrCat(GetInteger(field, message));

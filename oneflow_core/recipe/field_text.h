@@ -1,8 +1,8 @@
 // Fields as text, by their rows: what a flag, the help and a report read and write.
 //
 //   const Row& row = *FindRow(RecipeRows(), "prefetch");
-//   RETURN_IF_ERROR(SetField(row, "2", &recipe));      // "--prefetch=9: is out of range; use auto,
-//   or 0 to 8" FieldText(row, recipe);                            // "2"
+//   RETURN_IF_ERROR(SetField(row, "2", &recipe));  // or "--prefetch=9: is out of range; use ..."
+//   FieldText(row, recipe);                        // "2"
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -23,6 +23,9 @@ namespace oneflow {
 // no number, a number outside the type or the range, a word that is none of the row's.
 absl::Status SetField(const Row& row, std::string_view text, google::protobuf::Message* message,
                       std::string_view prefix = "--");
+
+// A number in as few digits as give it back.
+std::string ExactText(double number);
 
 // The text that SetField takes for the field's value; "" where it is absent.
 std::string FieldText(const Row& row, const google::protobuf::Message& message);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/recipe/forms.h"
 #include "oneflow_core/recipe/message_form.h"
 
@@ -68,7 +69,7 @@ std::string PrintOffload(const proto::Offload& offload) {
   if (offload.has_activations()) {
     const proto::Offload::Activations& activations = offload.activations();
     parts.push_back(activations.all()         ? "activations:all"
-                    : activations.has_share() ? absl::StrCat("activations:", activations.share())
+                    : activations.has_share() ? "activations:" + ExactText(activations.share())
                                               : "activations");
   }
   if (offload.states()) parts.emplace_back("states");

@@ -121,7 +121,7 @@ const Row kRecipeRows[] = {
      .sentence = "Exchanges of a stage run while it computes. Default: auto, which is false where "
                  "devices are CPUs."},
     {.name = "bucket_bytes", .value = "BYTES", .default_text = "25MB", .group = kParallelismGroup,
-     .rare = kRare, .least = 1, .form = &kBytesForm, .idle = IdleBuckets,
+     .rare = kRare, .form = &kBytesForm, .idle = IdleBuckets,
      .sentence = "With --overlap, small exchanges are joined up to this size a device; 1 joins "
                  "none."},
     {.name = "prefetch", .value = "N", .absent = "auto", .group = kParallelismGroup, .rare = kRare,
@@ -210,7 +210,7 @@ const Row kRecipeRows[] = {
      .rare = kRare, .bits = Bits::kValues, .idle = IdleUpdateOn,
      .sentence = "host: the host's processors update the weights; their states rest in its memory."},
     {.name = "host_memory", .value = "BYTES", .group = kMemoryGroup, .rare = kRare,
-     .is_limit = true, .least = 1, .form = &kBytesForm, .idle = IdleHostMemory,
+     .is_limit = true, .form = &kBytesForm, .idle = IdleHostMemory,
      .sentence = "What the devices of a node may take of its host's memory together; a plan that "
                  "needs more is refused. Default: no limit."},
     {.name = "documents", .default_text = "false", .group = kDataGroup, .bits = Bits::kValues,

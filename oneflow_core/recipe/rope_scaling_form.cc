@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/recipe/forms.h"
 #include "oneflow_core/recipe/message_form.h"
 
@@ -36,7 +37,8 @@ absl::Status ParseRopeScaling(std::string_view where, std::string_view text,
 
 std::string PrintRopeScaling(const proto::RopeScaling& s) {
   if (s.factor() == 0) return std::string(kNoScaling);
-  return absl::StrCat(s.factor(), ",", s.low(), ",", s.high(), ",", s.positions());
+  return absl::StrCat(ExactText(s.factor()), ",", ExactText(s.low()), ",", ExactText(s.high()), ",",
+                      s.positions());
 }
 
 }  // namespace

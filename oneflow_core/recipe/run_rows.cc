@@ -33,7 +33,7 @@ std::string PrintRates(const proto::HostLinkRates& rates) {
 
 const Form kHostLinkForm = MessageForm<proto::HostLinkRates, ParseRates, PrintRates>();
 
-constexpr double kMostSteps = (int64_t{1} << 32) - 1;  // as TokenSource counts them
+constexpr double kMostSteps = 0x1p32;  // as TokenSource counts them
 
 const Row kRunRows[] = {
     // A row is a few lines, its sentence the last.

@@ -72,27 +72,31 @@ TEST_CASE("CheckOptimizer: each number has its range") {
   using O = proto::Optimizer;
   CHECK(CheckOptimizer(DefaultOptimizer(), "--").ok());
   CHECK(Error(&O::set_learning_rate, 0) ==
-        "--learning_rate=0: is out of range; use a positive number such as 3e-4");
+        "--learning_rate=0: is out of range; use more than 0, or leave it out; the default: 3e-4");
   CHECK(Error(&O::set_learning_rate, std::numeric_limits<double>::quiet_NaN()) != "");
   CHECK(Error(&O::set_learning_rate, std::numeric_limits<double>::infinity()) != "");
   CHECK(Error(&O::set_min_learning_rate, 1) ==
         "--min_learning_rate=1: is out of range; use a number from 0 to the learning rate, 0.0003");
   CHECK(Error(&O::set_beta1, 1) ==
-        "--beta1=1: is out of range; use a number in [0, 1), such as 0.9");
+        "--beta1=1: is out of range; use 0 or more, and less than 1, or leave it out; the default: "
+        "0.9");
   CHECK(Error(&O::set_beta2, -0.5) ==
-        "--beta2=-0.5: is out of range; use a number in [0, 1), such as 0.95");
+        "--beta2=-0.5: is out of range; use 0 or more, and less than 1, or leave it out; the "
+        "default: 0.95");
   CHECK(Error(&O::set_epsilon, 0) ==
-        "--epsilon=0: is out of range; use a positive number such as 1e-8");
-  CHECK(Error(&O::set_weight_decay, -1) == "--weight_decay=-1: is out of range; use 0 for none");
-  CHECK(Error(&O::set_clip, -1) == "--clip=-1: is out of range; use 0 for no clipping");
+        "--epsilon=0: is out of range; use more than 0, or leave it out; the default: 1e-8");
+  CHECK(Error(&O::set_weight_decay, -1) ==
+        "--weight_decay=-1: is out of range; use 0 or more, or leave it out; the default: 0.1");
+  CHECK(Error(&O::set_clip, -1) ==
+        "--clip=-1: is out of range; use 0 or more, or leave it out; the default: 1.0");
   CHECK(Error(&O::set_clip, 0) == "");
 }
 
 TEST_CASE("CheckOptimizer: steps") {
   CHECK(CheckOptimizer(Schedule(proto::Optimizer::COSINE, -1), "--").message() ==
-        "--warmup_steps=-1: is out of range; use 0 for no warm-up");
+        "--warmup_steps=-1: is out of range; use 0 or more, or leave it out; the default: 0");
   CHECK(CheckOptimizer(Schedule(proto::Optimizer::COSINE, 0, -2), "--").message() ==
-        "--decay_steps=-2: is out of range; use 0 to decay until the last step");
+        "--decay_steps=-2: is out of range; use 0 or more, or leave it out; the default: 0");
   CHECK(CheckOptimizer(Schedule(proto::Optimizer::COSINE, 20, 20), "--").message() ==
         "--decay_steps=20: is not after the warm-up of 20 steps; "
         "give the step at which the decay ends, counted from step 0");

@@ -114,6 +114,13 @@ Change JoinChanges(const std::vector<Change>& changes) {
     offload.MergeFrom(change.recipe.offload());
     if (all.bits.empty() || change.bits == kSums) all.bits = change.bits;
   }
+  // Half of the activations is the first change: later ones have those that were given.
+  const auto half = std::find_if(changes.begin(), changes.end(), [](const Change& change) {
+    return change.recipe.offload().has_activations();
+  });
+  if (half != changes.end()) {
+    *offload.mutable_activations() = half->recipe.offload().activations();
+  }
   if (all.recipe.has_offload()) *all.recipe.mutable_offload() = offload;
   return all;
 }

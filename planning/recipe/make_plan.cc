@@ -127,6 +127,7 @@ absl::StatusOr<std::string> MakeTextAfter(const GraphSource& source, const PlanR
   CompileCache cache;
   std::vector<std::string> notes;
   RETURN_IF_ERROR(OrderMesh(source, &cache, &request, &notes));
+  RETURN_IF_ERROR(FitToStages(source, &cache, &request, &notes));
   return TextAfter(source, request, program, pass);
 }
 

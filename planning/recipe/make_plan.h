@@ -9,7 +9,8 @@
 //   mesh          the order of its axes on a cluster of several levels (order_axes.h), unless
 //                 keep_axis_order
 //   warm_ups      of zero_bubble, for the times of the stages (stage_times.h)
-//   extra_in_flight   as many micro-batches as fit, where fill_memory asks for it (fill_memory.h)
+//   extra_in_flight   as many micro-batches as fit with that prefetch or kUsualPrefetch, where
+//                 fill_memory asks for it (fill_memory.h)
 //   prefetch      as many uses of weights ahead as fit, at most kUsualPrefetch
 #pragma once
 
@@ -37,7 +38,7 @@ absl::StatusOr<Planned> MakePlan(const GraphSource& source, const PlanRequest& r
 absl::StatusOr<proto::Plan> MakeDraft(const GraphSource& source, const PlanRequest& request,
                                       CompileCache* cache = nullptr);
 
-// TextAfter of the same recipe.
+// TextAfter of the same recipe, but for the uses that are gathered ahead where memory is short.
 absl::StatusOr<std::string> MakeTextAfter(const GraphSource& source, const PlanRequest& request,
                                           std::string_view program, std::string_view pass);
 

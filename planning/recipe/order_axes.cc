@@ -221,6 +221,7 @@ proto::Recipe ForOrder(proto::Recipe recipe, Mesh mesh) {
   recipe.clear_warm_ups();
   recipe.clear_recompute();
   recipe.clear_schedule();
+  recipe.clear_steps_a_round();
   return recipe;
 }
 

@@ -28,7 +28,7 @@ class CountsSearch {
   const std::optional<PolicyCounts>& best() const { return best_; }
 
  private:
-  // Whether a block holds less with the second policy than with the first, at any time, also with
+  // True if a block holds less with the second policy than with the first, at any time, also with
   // its part of what the stage holds beside its blocks.
   bool HoldsLess(int blocks) const {
     for (size_t at = 0; at < costs_.HeldBytes(stage_, 0).size(); ++at) {
@@ -57,7 +57,7 @@ class CountsSearch {
       set(second);
       return costs_.Bytes(stage_, counts_) <= capacity_;
     };
-    // What comes and goes depends on which policies there are: they are the same but at the ends.
+    // Bytes that come and go depend on which policies there are: they are the same but at the ends.
     int found = left;
     if (left > 1 && fits(left - 1)) {
       int low = 0, high = left - 1;  // the second fits; the first was looked at

@@ -1,4 +1,4 @@
-// Which policy each block of a plan group has, so that a step takes least where it must fit a
+// The policy of each block of a plan group, so that a step takes least where it must fit a
 // memory.
 //
 // The blocks of a stage are alike, so only the number of each policy counts, and stages are
@@ -35,9 +35,9 @@ absl::StatusOr<std::optional<BlockMix>> ChooseMix(const GroupCosts& costs,
 // with more blocks takes longer. None where they do not fit.
 std::optional<std::vector<int>> BalanceBlocks(const GroupCosts& costs, int blocks, double capacity);
 
-// What these counts recompute. `slices`: blocks of each slice along the pipe, stages times chunks;
-// the chunks of a stage get equal parts of its counts, as nearly as can be. `gathers`: what the
-// forward gathers of activations, the backward gathers again.
+// The choice that says these counts. `slices`: blocks of each slice along the pipe, stages times
+// chunks; the chunks of a stage get equal parts of its counts, as nearly as can be. `gathers`: what
+// the forward gathers of activations, the backward gathers again.
 proto::Recompute MakeRecompute(const std::vector<PolicyCounts>& counts,
                                const std::vector<int>& slices, bool gathers = false);
 

@@ -1,4 +1,4 @@
-// Where compile puts the blocks of a model.
+// The slices that compile puts the blocks of a model in.
 #pragma once
 
 #include <vector>

@@ -35,7 +35,7 @@ class Bounds {
                std::map<std::string, Worst>* worst) {
     const std::string text = Describe(spec_, candidate);
     const std::vector<int> slices = SlicesForTest(spec_, candidate);
-    const std::vector<int> blocks = BlocksOfStages(slices, MeshOf(candidate).stages());
+    const std::vector<int> blocks = BlocksOfStages(slices, FindMesh(candidate).stages());
     int all = 0;
     for (const int n : blocks) all += n;
     const bool gathers = candidate.recompute().gather();
@@ -65,7 +65,7 @@ class Bounds {
       // Of these blocks of each stage, and of any where they may be divided otherwise.
       const auto longest = [&](double most) {
         std::optional<double> seconds = RelaxedSeconds(*costs, blocks, most);
-        if (candidate.chunks() > 1 || MeshOf(candidate).stages() == 1) return seconds;
+        if (candidate.chunks() > 1 || FindMesh(candidate).stages() == 1) return seconds;
         const std::optional<double> other = RelaxedBalance(*costs, all, most);
         if (other) seconds = std::min(seconds.value_or(*other), *other);
         return seconds;

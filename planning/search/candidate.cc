@@ -37,7 +37,7 @@ bool IsSameGroup(proto::Recipe a, proto::Recipe b) {
   return IsSame(a, b);
 }
 
-Mesh MeshOf(const proto::Recipe& candidate) {
+Mesh FindMesh(const proto::Recipe& candidate) {
   Mesh mesh;
   for (const auto& axis : candidate.mesh().axis()) mesh.axes.push_back({axis.name(), axis.size()});
   return mesh;
@@ -52,7 +52,7 @@ int FindDegree(const Mesh& mesh, std::string_view axis) {
 }
 
 bool GathersActivations(const proto::Recipe& candidate) {
-  return candidate.sequence_parallel() || FindDegree(MeshOf(candidate), "context") > 1;
+  return candidate.sequence_parallel() || FindDegree(FindMesh(candidate), "context") > 1;
 }
 
 PlanRequest CandidateRequest(const PlanRequest& given, const proto::Recipe& candidate) {
@@ -71,7 +71,7 @@ std::string CandidateFlags(proto::Recipe candidate) {
 }
 
 std::string BitsKey(const proto::Recipe& candidate) {
-  Mesh mesh = MeshOf(candidate);
+  Mesh mesh = FindMesh(candidate);
   std::erase_if(mesh.axes,
                 [](const Mesh::Axis& axis) { return axis.size == 1 || axis.name == "pipe"; });
   std::string key =

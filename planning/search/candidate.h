@@ -25,15 +25,15 @@ namespace oneflow {
 // The rows of what a candidate says, in the order of its flags.
 std::span<const Row> CandidateRows();
 
-// What `said` says of these, and the defaults of the others. Without stage_layers they are
-// balanced.
+// The candidate that `said` means, with the defaults of what it does not say. Without stage_layers
+// they are balanced.
 proto::Recipe MakeCandidate(const proto::Recipe& said);
 
 // Equal where both recipes say the same.
 bool IsSame(const proto::Recipe& a, const proto::Recipe& b);
 bool IsSameGroup(proto::Recipe a, proto::Recipe b);
 
-Mesh MeshOf(const proto::Recipe& candidate);
+Mesh FindMesh(const proto::Recipe& candidate);
 
 // The degree of an axis with all its factors: of "data" in "data=8x4", 32; 1 without such an axis.
 int FindDegree(const Mesh& mesh, std::string_view axis);
@@ -48,7 +48,7 @@ PlanRequest CandidateRequest(const PlanRequest& given, const proto::Recipe& cand
 // mesh is always said, because a graph may have a default of its own.
 std::string CandidateFlags(proto::Recipe candidate);
 
-// What decides the bits of a run, of the candidate's choices (docs/sharding.md, docs/design.md,
+// The candidate's choices that decide the bits of a run (docs/sharding.md, docs/design.md,
 // same inputs, same bits): equal texts, equal bits. The axes but for pipe, with their factors,
 // micro-batches, whether positions are split on tensor axes, and how gradients are summed.
 std::string BitsKey(const proto::Recipe& candidate);

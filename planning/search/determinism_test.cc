@@ -48,7 +48,7 @@ std::vector<double> Numbers(const SearchResult& result) {
     numbers.push_back(static_cast<double>(plan.bytes));
   }
   const SearchCounts& counts = result.counts;
-  for (const int64_t n : {counts.families, counts.refused, counts.too_large, counts.too_slow,
+  for (const int64_t n : {counts.groups, counts.refused, counts.too_large, counts.too_slow,
                           counts.compiled, counts.did_not_fit, counts.open}) {
     numbers.push_back(static_cast<double>(n));
   }
@@ -57,8 +57,8 @@ std::vector<double> Numbers(const SearchResult& result) {
 
 void CompareRuns(const SearchSpec& spec) {
   const SearchResult result = Run(spec, 2), again = Run(spec, 2), alone = Run(spec, 1);
-  INFO(result.counts.families << " families, " << result.counts.compiled << " compiled");
-  CHECK(result.counts.families >= 20);
+  INFO(result.counts.groups << " groups, " << result.counts.compiled << " compiled");
+  CHECK(result.counts.groups >= 20);
   CHECK(Flags(result) == Flags(again));
   // What one thread measures while another does, too, is counted twice: short plans are left out.
   CHECK(Numbers(result) == Numbers(again));

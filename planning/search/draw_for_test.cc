@@ -125,7 +125,7 @@ SearchSpec DrawSpec(const DrawnRange& range, Dice* dice) {
 proto::Recipe DrawCandidate(const SearchSpec& spec, const std::vector<proto::Recipe>& groups,
                             Dice* dice) {
   proto::Recipe candidate = dice->One(groups);
-  const int stages = MeshOf(candidate).stages();
+  const int stages = FindMesh(candidate).stages();
   const std::vector<int> slices = SlicesForTest(spec, candidate);
   if (candidate.chunks() == 1 && stages > 1 && dice->Chance(.25)) {
     std::vector<int> layers = slices;
@@ -170,7 +170,7 @@ absl::StatusOr<DraftedStep> DraftStep(const SearchSpec& spec, const proto::Recip
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateProved(options.cluster, plan, "train", /*steps=*/2));
   DraftedStep drafted{.seconds = run.StepSeconds()};
-  for (int s = 0; s < MeshOf(candidate).stages(); ++s) {
+  for (int s = 0; s < FindMesh(candidate).stages(); ++s) {
     drafted.bytes.push_back(static_cast<double>(plan.facts().lower_bound_bytes(s)));
   }
   return drafted;

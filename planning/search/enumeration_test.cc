@@ -68,11 +68,11 @@ void Compare(const SearchSpec& spec, const std::vector<FoundPlan>& all) {
   INFO("enumerated: " << CandidateFlags(best->candidate));
   INFO("found: " << CandidateFlags(result->found[0].candidate));
   std::printf(
-      "%s, %s, %.3f GB: found %.6g ms of %.6g ms; %zu plans enumerated, %lld families, "
+      "%s, %s, %.3f GB: found %.6g ms of %.6g ms; %zu plans enumerated, %lld groups, "
       "%lld short plans, %lld compiled, %.1f s\n",
       spec.source.file.c_str(), spec.given.cluster.name().c_str(),
       static_cast<double>(memory) / 1e9, 1e3 * result->found[0].step_seconds,
-      1e3 * best->step_seconds, all.size(), static_cast<long long>(result->counts.families),
+      1e3 * best->step_seconds, all.size(), static_cast<long long>(result->counts.groups),
       static_cast<long long>(result->counts.short_plans),
       static_cast<long long>(result->counts.compiled), result->seconds);
   CHECK(result->complete);

@@ -69,7 +69,7 @@ TEST_CASE("extrapolation: short plans tell of drafts") {
     if (!groups.ok()) continue;  // a batch that these devices do not divide
     for (int i = 0; i < kCandidatesOfSpec && compared < want; ++i) {
       proto::Recipe candidate = DrawCandidate(spec, *groups, &dice);
-      const int stages = MeshOf(candidate).stages();
+      const int stages = FindMesh(candidate).stages();
       const std::vector<int> slices = SlicesForTest(spec, candidate);
       const std::vector<int> blocks = BlocksOfStages(slices, stages);
       const int one = static_cast<int>(dice.Below(std::size(kPolicies)));

@@ -16,7 +16,7 @@
 namespace oneflow {
 namespace {
 
-// What may be fixed beside the fields of a recipe: axes in the order of a mesh, and a size.
+// The names beside the fields of a recipe: axes in the order of a mesh, and a size.
 constexpr std::string_view kSizes[] = {"pipe",    "data",   "expert",
                                        "context", "tensor", "micro_batch_size"};
 

@@ -1,4 +1,4 @@
-// What a user fixes of the search, of --fix=NAME=VALUE.
+// The choices that a user fixes for the search, with --fix=NAME=VALUE.
 //
 //   Fixes fixes;
 //   RETURN_IF_ERROR(AddFixes("--fix=", "pipe=4,tensor=8,recompute=full,gather", &fixes));

@@ -13,25 +13,25 @@
 namespace oneflow {
 namespace {
 
-// How far a short plan may be above the compiled one, in seconds and in bytes.
+// Relative errors: a short plan may be so far above the compiled one, in seconds and in bytes.
 constexpr double kShortError = 0.02, kShortBytesError = 0.03;
 // The same of what is concluded from a short plan without recompute.
 constexpr double kPlainError = 0.04, kPlainBytesError = 0.06;
-// Of the capacity, what the least bytes of a plan that fits are at most, as a rule.
+// The least bytes of a plan that fits are at most this part of the capacity, as a rule.
 constexpr double kLikelyCapacity = 0.8;
-// A step over the bound that knows nothing of a family but its degrees, as a rule.
+// A step over the bound that knows nothing of a group but its degrees, as a rule.
 constexpr double kUsualRatio = 1.15;
-// Of the capacity, the least bytes of the first mix that is tried: packing leaves gaps, larger ones
-// where chunks and gathered weights come and go.
+// Parts of the capacity, for the least bytes of the first mix that is tried: packing leaves gaps,
+// larger ones where chunks and gathered weights come and go.
 constexpr double kFirst = 0.975, kFirstOfChunks = 0.93, kFirstOfGathers = 0.96;
 
 std::vector<int> ByStage(const std::vector<int>& slices, const proto::Recipe& group) {
-  std::vector<int> blocks(MeshOf(group).stages(), 0);
+  std::vector<int> blocks(FindMesh(group).stages(), 0);
   for (size_t s = 0; s < slices.size(); ++s) blocks[s % blocks.size()] += slices[s];
   return blocks;
 }
 
-// Of the stage that needs most, if all blocks have the last policy.
+// The bytes of the stage that needs most, if all blocks have the last policy.
 NearestMiss LeastNeeded(const proto::Recipe& group, const GroupCosts& costs,
                         const std::vector<int>& blocks, bool gathers = false) {
   double most = 0;
@@ -51,7 +51,7 @@ double FirstCapacity(const proto::Recipe& group, double capacity, const GroupSta
   return capacity * share;
 }
 
-// Of what was found of mixes with and without gathers in the backward, the better one.
+// The better one of what was found of mixes with and without gathers in the backward.
 class Better {
  public:
   explicit Better(const Finding& before) : least_(before.state.least_of_gathers) {}
@@ -84,6 +84,7 @@ class Better {
 
 Ladder::Ladder(const SearchSpec& spec, std::vector<proto::Recipe> groups)
     : spec_(spec),
+      fixed_(spec.fixed.recipe),
       groups_(std::move(groups)),
       blocks_(FindModelShape(spec.source.graph).blocks),
       capacity_(static_cast<double>(spec.given.cluster.device().memory_bytes())) {}
@@ -112,7 +113,7 @@ Finding Ladder::Climb(size_t i, const GroupState& state) {
       finding.state.rung = Rung::kBounded;
       break;
     case Rung::kBounded:
-      if (!spec_.fixed.recipe.has_recompute() && !groups_[i].offload().has_activations()) {
+      if (!fixed_.has_recompute() && !groups_[i].offload().has_activations()) {
         finding.refusal = TellPlain(i, &finding);
         break;
       }
@@ -153,7 +154,7 @@ absl::StatusOr<std::vector<int>> Ladder::FindSlices(const proto::Recipe& group) 
     const auto& layers = group.stage_layers().layers();
     return std::vector<int>(layers.begin(), layers.end());
   }
-  const auto key = std::pair(MeshOf(group).stages(), group.chunks());
+  const auto key = std::pair(FindMesh(group).stages(), group.chunks());
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = slices_.find(key);
@@ -167,8 +168,7 @@ absl::StatusOr<std::vector<int>> Ladder::FindSlices(const proto::Recipe& group) 
 
 // The chunks of a stage are not balanced against each other.
 bool Ladder::MayRebalance(const proto::Recipe& group) const {
-  return MeshOf(group).stages() > 1 && group.chunks() == 1 &&
-         !spec_.fixed.recipe.has_stage_layers();
+  return FindMesh(group).stages() > 1 && group.chunks() == 1 && !fixed_.has_stage_layers();
 }
 
 // The least seconds of a micro-batch on the longest stage, with mixes that may fit; none where none
@@ -204,7 +204,7 @@ absl::Status Ladder::Bound(size_t i, bool of_one, Finding* finding) {
       Costs(find_spec(spec_.given, WithPolicy(group, kPolicies[0])), &finding->short_plans));
   state.bound = std::max(state.bound, FindLeastSeconds(spec_.given, group, one, blocks_, of_one));
   state.likely = kUsualRatio * state.bound;
-  if (spec_.fixed.recipe.has_recompute()) return absl::OkStatus();
+  if (fixed_.has_recompute()) return absl::OkStatus();
   std::optional<double> longest, likely;  // of a stage: at least, and as a rule
   const auto take = [&](const GroupCosts& costs) -> absl::Status {
     ASSIGN_OR_RETURN(const std::optional<double> bound,
@@ -237,7 +237,7 @@ absl::Status Ladder::Bound(size_t i, bool of_one, Finding* finding) {
   }
   const auto m = static_cast<double>(group.micro_batches());
   state.bound = std::max(state.bound, m * *longest);
-  const double fill = static_cast<double>(MeshOf(group).stages() - 1) / group.chunks();
+  const double fill = static_cast<double>(FindMesh(group).stages() - 1) / group.chunks();
   state.likely = likely ? std::max(state.bound, (m + fill) * *likely) : kNever;
   if (of_one) return absl::OkStatus();
   const int most = *std::max_element(blocks.begin(), blocks.end());
@@ -265,7 +265,7 @@ absl::Status Ladder::TellFixed(size_t i, const std::vector<int>& slices, Finding
   return absl::OkStatus();
 }
 
-// Whether mixes may fit, and their least time, where only the policy none is measured. Where it
+// Tells if mixes may fit, and their least time, where only the policy none is measured. Where it
 // fits, the others need not be.
 absl::Status Ladder::TellPlain(size_t i, Finding* finding) {
   const proto::Recipe& group = groups_[i];
@@ -311,7 +311,7 @@ absl::Status Ladder::TellPlain(size_t i, Finding* finding) {
 absl::Status Ladder::Tell(size_t i, double capacity, Finding* finding) {
   const proto::Recipe& group = groups_[i];
   ASSIGN_OR_RETURN(const std::vector<int> slices, FindSlices(group));
-  if (spec_.fixed.recipe.has_recompute()) return TellFixed(i, slices, finding);
+  if (fixed_.has_recompute()) return TellFixed(i, slices, finding);
   const auto measure = [&](bool gathers, size_t policies) -> absl::StatusOr<GroupCosts> {
     std::vector<ShortCosts> measured;
     for (size_t p = 0; p < policies; ++p) {

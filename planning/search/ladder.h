@@ -1,9 +1,9 @@
-// What is known of a plan group (candidate.h), and how more is found out: the rungs of the search.
+// The rungs of the search: what is known of a plan group (candidate.h), and how more is found out.
 //
 //   kListed    nothing but its degrees: bounds by what one device would compute
 //   kOne       the mixes of recompute that may fit a device, by the same costs (least_costs.h)
 //   kBounded   the same, by the costs of the devices that a part of the batch is split over
-//   kPlain     seconds and bytes by a short plan of the family without recompute (short_plan.h),
+//   kPlain     seconds and bytes by a short plan of the group without recompute (short_plan.h),
 //              and by what policies add to the least costs (add_policy.h)
 //   kShort     the same by short plans of each policy, with the mix that takes least (block_mix.h)
 //   kDrafted   seconds and least bytes of the plan with that mix, drafted (DraftPlan) and simulated
@@ -41,7 +41,7 @@ inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
 struct GroupState {
   Rung rung = Rung::kListed;
-  double bound = 0;        // no plan of the family takes less
+  double bound = 0;        // no plan of the group takes less
   double likely = kNever;  // seconds, as far as they are known: what is tried first
   // From kPlain on.
   proto::Recipe candidate;         // what is compiled next, or was
@@ -54,7 +54,7 @@ struct GroupState {
   int tries = 0;                   // mixes that were looked at after the first
   double least_bytes = 0;          // of a device, by the draft
   double by_short_plans = kNever;  // seconds of the candidate, by short plans
-  // Of the best plan of the family that was compiled: its seconds, also by short plans, and the
+  // The best plan of the group that was compiled: its seconds, also by short plans, and the
   // capacity for which its mix was chosen.
   double compiled = kNever, compiled_by_short_plans = kNever, fits = 0;
   double too_much = kNever;  // the least capacity for which a mix was chosen that did not fit
@@ -63,10 +63,10 @@ struct GroupState {
   double usual_packing = 0;  // as a rule; 0: not known
 };
 
-// What a climb found.
+// The findings of a climb.
 struct Finding {
   GroupState state;
-  absl::Status refusal;                  // not OK: the family cannot be compiled
+  absl::Status refusal;                  // not OK: the group cannot be compiled
   std::optional<NearestMiss> too_large;  // no mix fits
   bool did_not_fit = false;              // the candidate; state has another
   int64_t short_plans = 0;               // that were made
@@ -76,7 +76,7 @@ struct Finding {
   double seconds = 0;  // that the climb took, noted by the search
 };
 
-// Thread-safe. What families share is measured once.
+// Thread-safe. Costs that groups share are measured once.
 class Ladder {
  public:
   // Requires a spec that outlives it.
@@ -111,6 +111,7 @@ class Ladder {
   bool TryNext(size_t i, double capacity, Finding* finding);
 
   const SearchSpec& spec_;
+  const proto::Recipe& fixed_;  // by the spec
   const std::vector<proto::Recipe> groups_;
   const int blocks_;       // of the model
   const double capacity_;  // bytes of a device; 0: no limit

@@ -4,6 +4,7 @@
 
 #include "compiler/memory/plan_memory.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/fingerprint.h"
 #include "planning/recipe/make_plan.h"
 #include "planning/search/evaluate.h"
 #include "planning/search/ladder.h"
@@ -12,14 +13,13 @@
 namespace oneflow {
 namespace {
 
-// What is tried after a mix that needed too much may need so much less than what it needed too
-// much, and how many are tried.
+// A mix that is tried after one that needed too much may need so much less; and so many are tried.
 constexpr double kTighter = 0.99;
 constexpr int kMostTries = 6;
 // A mix for more memory than that of a plan which fits is tried for such a gain.
 constexpr double kGain = 0.9995;
 
-// What a device needs at least.
+// The bytes that a device needs at least.
 double MostBytes(const proto::Plan& draft) {
   double most = 0;
   for (int arena = 0; arena < draft.memory_size(); ++arena) {
@@ -85,10 +85,14 @@ absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
   }
   // Gaps may be smaller than they were expected to be: then there is room for a faster mix.
   state.packing = finding->packing;
-  if (!spec_.fixed.recipe.has_recompute() && capacity_ > 0) {
+  if (!fixed_.has_recompute() && capacity_ > 0) {
     const double more = state.capacity * capacity_ / bytes;
     TryNext(i, more < state.too_much ? more : (state.fits + state.too_much) / 2, finding);
   }
+  // It fits, so with the capacities it is made, too, and says them.
+  *plan.mutable_cluster() = spec_.given.cluster;
+  CopyField(*FindRow(RecipeRows(), "host_memory"), spec_.given.recipe, plan.mutable_recipe());
+  plan.set_fingerprint(Fingerprint(plan));
   finding->found = std::move(found);
   finding->plan = std::move(plan);
   return absl::OkStatus();
@@ -101,8 +105,7 @@ void Ladder::Tighten(size_t i, double needed, Finding* finding) {
   GroupState& state = finding->state;
   state.too_much = std::min(state.too_much, state.capacity);
   const double less = kTighter * state.capacity * std::min(1.0, capacity_ / needed);
-  if (!spec_.fixed.recipe.has_recompute() && TryNext(i, std::max(less, state.fits), finding))
-    return;
+  if (!fixed_.has_recompute() && TryNext(i, std::max(less, state.fits), finding)) return;
   if (state.compiled < kNever) {
     state.rung = Rung::kCompiled;
   } else {

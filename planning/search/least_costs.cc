@@ -17,8 +17,8 @@ constexpr double kSpare = 0.98, kSpareOfOne = 0.95, kSpareOther = 0.8;
 // A CPU's kernel that is measured with a part of the work may take less than that part.
 constexpr double kSpareOfCpu = 0.75;
 
-// Of the exchanges of gradients and weights, what makes a step longer, as a rule. Within nodes they
-// are short, and wait in turn with those of activations.
+// The part of the exchanges of gradients and weights that makes a step longer, as a rule. Within
+// nodes they are short, and wait in turn with those of activations.
 constexpr double kShown = 0.3, kShownInNodes = 1;
 
 // `split`: devices that one takes the place of.
@@ -30,22 +30,22 @@ double SpareOfOne(const PlanRequest& given, double split) {
 // Some stage has as many.
 int MostBlocks(int blocks, int stages) { return (blocks + stages - 1) / stages; }
 
-// Of the bytes of a device's variables and casts, what it has at least where they are split over
-// `parts`. A parameter has 12 bytes of states, and 2 of a cast in bf16.
+// The part of the bytes of a device's variables and casts that it has at least where they are split
+// over `parts`. A parameter has 12 bytes of states, and 2 of a cast in bf16.
 double LeastShare(const PlanRequest& given, const proto::Shard& shard, double parts) {
   const double cast = given.recipe.precision() == proto::BF16 ? 2 : 0;
   const double states = 12 / (shard.states().empty() ? 1 : parts);
   return (states + cast / (shard.weights().empty() ? 1 : parts)) / (12 + cast);
 }
 
-// Of a step, where a device takes `part` of what `costs` say.
+// The seconds of a step, where a device takes `part` of what `costs` say.
 double StepSeconds(const proto::Recipe& group, const ShortCosts& costs, int blocks, double part) {
   const StageCosts& stage = costs.last;
   const LinearTasks& tasks = stage.spans;
   const double block = tasks.forward.block + tasks.backward.block + tasks.weights.block;
   const double fixed = tasks.forward.fixed + tasks.backward.fixed + tasks.weights.fixed;
   const double all = part * (blocks * block + std::max(0.0, fixed));
-  const int stages = MeshOf(group).stages();
+  const int stages = FindMesh(group).stages();
   const auto m = static_cast<double>(group.micro_batches()), p = static_cast<double>(stages);
   const double chunks = group.chunks();
   const double together = group.schedule() == "zero_bubble"
@@ -58,7 +58,7 @@ double StepSeconds(const proto::Recipe& group, const ShortCosts& costs, int bloc
 
 ShortPlanSpec LeastSpec(const PlanRequest& given, const proto::Recipe& group) {
   ShortPlanSpec spec = FindShortSpec(given, group);
-  Mesh mesh = MeshOf(group);
+  Mesh mesh = FindMesh(group);
   spec.sequences /= FindDegree(mesh, "data");
   // Without stages a backward is not split from the gradients of weights.
   const bool splits = group.schedule() == "zero_bubble";
@@ -81,7 +81,7 @@ ShortPlanSpec LeastSpec(const PlanRequest& given, const proto::Recipe& group) {
 
 ShortPlanSpec LeastSpecOfOne(const PlanRequest& given, const proto::Recipe& group) {
   ShortPlanSpec spec = LeastSpec(given, group);
-  Mesh mesh = MeshOf(spec.group);
+  Mesh mesh = FindMesh(spec.group);
   spec.sequences /= FindDegree(mesh, "expert");
   std::erase_if(mesh.axes, [](const Mesh::Axis& axis) { return axis.name != "pipe"; });
   *spec.group.mutable_mesh() = ToProto(mesh);
@@ -91,7 +91,7 @@ ShortPlanSpec LeastSpecOfOne(const PlanRequest& given, const proto::Recipe& grou
 
 ShortCosts LeastOfGroup(const PlanRequest& given, const proto::Recipe& group,
                         const ShortCosts& costs, bool of_one) {
-  const Mesh mesh = MeshOf(group);
+  const Mesh mesh = FindMesh(group);
   const double tensor = FindDegree(mesh, "tensor");
   const double context = FindDegree(mesh, "context");
   const double expert = FindDegree(mesh, "expert");
@@ -153,7 +153,7 @@ double FindShownExchanges(const PlanRequest& given, const proto::Recipe& group,
       return name == axis || (name == "data" && SplitsTokens(axis));
     });
   };
-  const Mesh mesh = MeshOf(group);
+  const Mesh mesh = FindMesh(group);
   const StageCosts& alone = mesh.stages() == 1 ? costs.last : costs.first;
   const std::vector<Mesh::Axis>& axes = mesh.axes;
   // Inner axes sum first, so that outer ones have less to sum.
@@ -177,7 +177,7 @@ double FindShownExchanges(const PlanRequest& given, const proto::Recipe& group,
 
 double FindLeastSeconds(const PlanRequest& given, const proto::Recipe& group,
                         const ShortCosts& costs, int blocks, bool of_one) {
-  const Mesh mesh = MeshOf(group);
+  const Mesh mesh = FindMesh(group);
   const int split = FindDegree(mesh, "tensor") * FindDegree(mesh, "context");
   const double spare = of_one ? SpareOfOne(given, split) : kSpare;
   return spare * StepSeconds(group, costs, blocks, of_one ? 1.0 / split : 1);

@@ -1,7 +1,7 @@
-// The first rung of the search: seconds and bytes below which no plan of a family is.
+// The first rung of the search: seconds and bytes below which no plan of a group is.
 //
 // One device, or the devices that one part of the batch is split over, compute a short model alone:
-// no stages, nothing sharded, nothing recomputed. A plan of the family does all of that work, too,
+// no stages, nothing sharded, nothing recomputed. A plan of the group does all of that work, too,
 // and more. For M micro-batches that take W seconds through P stages of v chunks,
 //
 //   step >= W / (v (1 - q^P)),  q = 1 - 1 / (v M).
@@ -28,11 +28,11 @@ ShortPlanSpec LeastSpec(const PlanRequest& given, const proto::Recipe& group);
 // One device with all that these compute.
 ShortPlanSpec LeastSpecOfOne(const PlanRequest& given, const proto::Recipe& group);
 
-// Of a family's stages: blocks alone, without what the first and the last have beside them, without
-// exchanges of data parts and transfers; bytes as if all were split that may be. The family's
-// GroupCosts of these bound seconds and bytes of every mix of policies. `costs`: of LeastSpec; or,
-// `of_one`, of LeastSpecOfOne: a looser bound, which needs no plan for the family's degrees, since
-// kernels that split their work compute no faster.
+// The costs of a group's stages: blocks alone, without what the first and the last have beside
+// them, without exchanges of data parts and transfers; bytes as if all were split that may be. The
+// group's GroupCosts of these bound seconds and bytes of every mix of policies. `costs`: of
+// LeastSpec; or, `of_one`, of LeastSpecOfOne: a looser bound, which needs no plan for the group's
+// degrees, since kernels that split their work compute no faster.
 ShortCosts LeastOfGroup(const PlanRequest& given, const proto::Recipe& group,
                         const ShortCosts& costs, bool of_one);
 
@@ -40,10 +40,10 @@ ShortCosts LeastOfGroup(const PlanRequest& given, const proto::Recipe& group,
 // backward gathers activations again, which keep parts of them only, and are no faster.
 ShortCosts WithPartsKept(ShortCosts least, const ShortCosts& of_one);
 
-// What a micro-batch takes longer, as a rule, for each block of a stage, because its gradients are
-// summed into parts, and its weights gathered for the forward and for the backward, as far as the
-// family shards them. Most of that overlaps with compute, so it bounds nothing. 0 with one
-// micro-batch.
+// The time that a micro-batch takes longer, as a rule, for each block of a stage, because its
+// gradients are summed into parts, and its weights gathered for the forward and for the backward,
+// as far as the group shards them. Most of that overlaps with compute, so it bounds nothing. 0 with
+// one micro-batch.
 double FindShownExchanges(const PlanRequest& given, const proto::Recipe& group,
                           const ShortCosts& costs);
 

@@ -11,7 +11,7 @@
 namespace oneflow {
 namespace {
 
-// How far from a number of devices another one is looked for.
+// Another number of devices is looked for so far from the given one.
 constexpr int64_t kFarthest = 4096;
 
 std::vector<int64_t> ListDivisors(int64_t n) {
@@ -82,49 +82,46 @@ bool CanForm(const ModelShape& shape, const Fixes& fixed, int64_t devices, int64
   return found;
 }
 
-// A fixed degree that the model cannot have on any number of devices.
-absl::Status CheckFixedDegrees(const ModelShape& shape, const Fixes& fixed) {
-  const auto where = [](const char* axis, int degree) {
-    return absl::StrCat("--fix=", axis, "=", degree);
-  };
-  if (const auto pipe = FixedSize(fixed, "pipe"); pipe && *pipe > shape.blocks) {
-    return InputError(where("pipe", *pipe),
-                      absl::StrCat("is more stages than the model's ", shape.blocks, " blocks"),
-                      absl::StrCat("use ", shape.blocks, " or less"));
-  }
-  const auto tensor = FixedSize(fixed, "tensor");
-  if (tensor && FindTensorFactors(shape, *tensor).empty()) {
-    const int64_t grouped = shape.groups * shape.group_heads;
-    const int64_t most = std::min(shape.most_tensor > 0 ? shape.most_tensor : grouped,
-                                  shape.groups > 0 ? grouped : shape.most_tensor);
-    return InputError(where("tensor", *tensor), "cannot split the model's heads and words",
-                      absl::StrCat("use a smaller degree, at most ", most));
-  }
-  const auto context = FixedSize(fixed, "context");
-  if (context && !MayHaveContext(shape, *context)) {
-    return InputError(where("context", *context),
-                      absl::StrCat("does not divide sequences of ", shape.sequence, " tokens"),
-                      "use a divisor of it");
-  }
-  const auto expert = FixedSize(fixed, "expert");
-  if (expert && !MayHaveExpert(shape, *expert)) {
-    return InputError(where("expert", *expert),
-                      shape.experts == 0
-                          ? "the model is no mixture of experts"
-                          : absl::StrCat("does not divide ", shape.experts, " experts"),
-                      shape.experts == 0 ? "leave it out" : "use a divisor of it");
-  }
-  return absl::OkStatus();
+// The most parts that tensor axes can make of groups, heads and words; 0: not known.
+int64_t MostTensor(const ModelShape& shape) {
+  const int64_t grouped = shape.groups * shape.group_heads;
+  if (shape.groups == 0 || shape.most_tensor == 0) return std::max(grouped, shape.most_tensor);
+  return std::min(grouped, shape.most_tensor);
 }
 
-// What limits degrees: "pipe at most 12 blocks, tensor at most 12 parts".
+// A fixed degree that the model cannot have on any number of devices.
+absl::Status CheckFixedDegrees(const ModelShape& shape, const Fixes& fixed) {
+  const auto check = [&](const char* axis, const auto& may_have, const std::string& what,
+                         const std::string& hint) {
+    const std::optional<int> degree = FixedSize(fixed, axis);
+    if (!degree || may_have(*degree)) return absl::OkStatus();
+    return InputError(absl::StrCat("--fix=", axis, "=", *degree), what, hint);
+  };
+  RETURN_IF_ERROR(check(
+      "pipe", [&](int degree) { return degree <= shape.blocks; },
+      absl::StrCat("is more stages than the model's ", shape.blocks, " blocks"),
+      absl::StrCat("use ", shape.blocks, " or less")));
+  RETURN_IF_ERROR(check(
+      "tensor", [&](int degree) { return !FindTensorFactors(shape, degree).empty(); },
+      "cannot split the model's heads and words",
+      absl::StrCat("use a smaller degree, at most ", MostTensor(shape))));
+  RETURN_IF_ERROR(check(
+      "context", [&](int degree) { return MayHaveContext(shape, degree); },
+      absl::StrCat("does not divide sequences of ", shape.sequence, " tokens"),
+      "use a divisor of it"));
+  const bool mixture = shape.experts > 0;
+  return check(
+      "expert", [&](int degree) { return MayHaveExpert(shape, degree); },
+      mixture ? absl::StrCat("does not divide ", shape.experts, " experts")
+              : "the model is no mixture of experts",
+      mixture ? "use a divisor of it" : "leave it out");
+}
+
+// The limits of degrees: "pipe at most 12 blocks, tensor at most 12 parts".
 std::string LimitsText(const ModelShape& shape, const Fixes& fixed) {
   const std::string sizes = ToString({.sizes = fixed.sizes});
   std::string text = absl::StrCat("pipe is at most ", shape.blocks, " blocks");
-  const int64_t grouped = shape.groups * shape.group_heads;
-  const int64_t tensor = shape.groups > 0 && (shape.most_tensor == 0 || grouped < shape.most_tensor)
-                             ? grouped
-                             : shape.most_tensor;
+  const int64_t tensor = MostTensor(shape);
   if (tensor > 0) absl::StrAppend(&text, ", tensor at most ", tensor);
   if (!sizes.empty()) absl::StrAppend(&text, ", and ", sizes, " is fixed");
   return text;

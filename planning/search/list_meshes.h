@@ -1,4 +1,4 @@
-// Which meshes a number of devices can form for a model.
+// The meshes that a number of devices can form for a model.
 #pragma once
 
 #include <cstdint>

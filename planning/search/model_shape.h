@@ -1,4 +1,4 @@
-// What of a model the degrees of a mesh depend on.
+// The numbers of a model that the degrees of a mesh depend on.
 #pragma once
 
 #include <cstdint>

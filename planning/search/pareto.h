@@ -56,7 +56,7 @@ using SearchFunction =
 absl::StatusOr<ParetoResult> FindPareto(const SearchSpec& spec, const ParetoOptions& options,
                                         const SearchFunction& search = &Search);
 
-// Where the point is on the axis that is not time.
+// The point's number on the axis that is not time.
 double FindMeasure(const ParetoPoint& point, ParetoAxis axis);
 
 // Sets on_front of the points of which no other is better in one of time and measure, and no worse

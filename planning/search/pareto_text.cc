@@ -12,14 +12,9 @@
 namespace oneflow {
 namespace {
 
-const char* ParetoAxisName(ParetoAxis axis) {
-  switch (axis) {
-    case ParetoAxis::kBytes: return "bytes_a_device";
-    case ParetoAxis::kDevices: return "devices";
-    case ParetoAxis::kCost: return "cost_of_1e9_tokens";
-  }
-  return "";
-}
+// By ParetoAxis.
+constexpr const char* kNames[] = {"bytes_a_device", "devices", "cost_of_1e9_tokens"};
+constexpr const char* kTitles[] = {"bytes of a device", "devices", "cost of 10^9 tokens"};
 
 std::string CapacityText(int64_t capacity) {
   return capacity == 0 ? "without a limit" : ShortBytesText(capacity);
@@ -46,14 +41,7 @@ std::string PointFlags(const ResultFrame& frame, const ParetoPoint& point) {
   return flags;
 }
 
-std::string AxisTitle(ParetoAxis axis) {
-  switch (axis) {
-    case ParetoAxis::kBytes: return "bytes of a device";
-    case ParetoAxis::kDevices: return "devices";
-    case ParetoAxis::kCost: return "cost of 10^9 tokens";
-  }
-  return "";
-}
+std::string AxisTitle(ParetoAxis axis) { return kTitles[static_cast<int>(axis)]; }
 
 Report DescribeFront(const ResultFrame& frame, const ParetoResult& result) {
   using Json = nlohmann::ordered_json;
@@ -81,7 +69,7 @@ Report DescribeFront(const ResultFrame& frame, const ParetoResult& result) {
   for (const ParetoSearch& search : result.searches) text += "  " + SearchText(search);
   Json json = {{"model", frame.model},
                {"cluster", frame.cluster},
-               {"axis", ParetoAxisName(result.axis)},
+               {"axis", kNames[static_cast<int>(result.axis)]},
                {"given", frame.given_flags},
                {"space", frame.space},
                {"seconds", result.seconds},

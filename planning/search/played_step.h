@@ -25,7 +25,7 @@ absl::StatusOr<double> PlayedSeconds(const Schedule& schedule, const PipeSeconds
 // `schedule` with warm-ups, if it has any, that hold no more than those of any stages.
 Schedule WithLeastWarmUps(Schedule schedule, int stages, int64_t micro_batches);
 
-// What a stage holds at a time of a step.
+// The contents of a stage at a time of a step.
 struct Held {
   // By chunk: micro-batches of which it holds activations, from F to B, and what W needs, from B to
   // W, where the schedule splits them.

@@ -9,8 +9,8 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// What a stage and each of its blocks cost with each policy. Of a stage with n blocks a chunk has
-// its part, whichever policies they have.
+// The costs of a stage and each of its blocks with each policy. Of a stage with n blocks a chunk
+// has its part, whichever policies they have.
 class Stage {
  public:
   Stage(const GroupCosts& costs, int stage, double capacity)

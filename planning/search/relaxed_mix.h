@@ -9,8 +9,8 @@
 
 namespace oneflow {
 
-// Of the longest stage, for a micro-batch, with these numbers of blocks; none where a stage does
-// not fit `capacity` bytes (0: no limit) with any mix.
+// The seconds of the longest stage, for a micro-batch, with these numbers of blocks; none where a
+// stage does not fit `capacity` bytes (0: no limit) with any mix.
 std::optional<double> RelaxedSeconds(const GroupCosts& costs, const std::vector<int>& blocks,
                                      double capacity);
 

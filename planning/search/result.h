@@ -1,4 +1,4 @@
-// What a search found.
+// The result of a search.
 #pragma once
 
 #include <cstdint>
@@ -26,19 +26,19 @@ struct FoundPlan {
   std::string why_above_all;    // of the MFU; else ""
 };
 
-// How many families ended how, in the words of the progress line.
+// Numbers of groups by how they ended, in the words of the progress line.
 struct SearchCounts {
-  int64_t families = 0;     // of the space
+  int64_t groups = 0;       // of the space
   int64_t refused = 0;      // that cannot be compiled: heads do not divide, ...
   int64_t too_large = 0;    // that cannot fit a device, by a bound of bytes
   int64_t too_slow = 0;     // that cannot be faster than the best, by a bound of seconds
   int64_t short_plans = 0;  // made
   int64_t compiled = 0;     // full plans, simulated
   int64_t did_not_fit = 0;  // full plans that did not fit a device
-  int64_t open = 0;         // families about which the search ended without knowing
+  int64_t open = 0;         // groups about which the search ended without knowing
 };
 
-// What is nearest to fitting where nothing fits.
+// The candidate that is nearest to fitting where nothing fits.
 struct NearestMiss {
   proto::Recipe candidate;
   int64_t bytes = 0;  // at least, that it needs

@@ -25,7 +25,7 @@ std::string Words(const proto::Recipe& candidate, std::string_view name) {
   return FieldText(*FindRow(RecipeRows(), name), candidate);
 }
 
-// Of small models, whose plans take less than a GiB, in MiB.
+// The unit of bytes: MiB for small models, whose plans take less than a GiB.
 struct Unit {
   const char* name;
   double bytes;
@@ -56,26 +56,34 @@ TableRow MakeRow(const FoundPlan& plan, const std::string& bits, const Unit& uni
           Words(candidate, "offload")};
 }
 
+// The counts in the order of the reports: what JSON calls them, and what text says of them.
+struct CountRow {
+  const char *name, *words;
+  int64_t SearchCounts::*count;
+};
+constexpr CountRow kCounts[] = {
+    {"families", "plan groups", &SearchCounts::groups},
+    {"refused", "cannot be compiled", &SearchCounts::refused},
+    {"too_large", "are too large", &SearchCounts::too_large},
+    {"too_slow", "are too slow", &SearchCounts::too_slow},
+    {"open", "are undecided", &SearchCounts::open},
+    {"short_plans", "short plans made", &SearchCounts::short_plans},
+    {"compiled", "plans compiled and simulated", &SearchCounts::compiled},
+    {"did_not_fit", "plans did not fit", &SearchCounts::did_not_fit}};
+
 std::string CountsText(const SearchCounts& counts) {
-  std::string text = DigitsText(counts.families) + " families of plans";
-  const auto add = [&](int64_t count, const char* what) {
-    if (count > 0) absl::StrAppend(&text, ", ", DigitsText(count), " ", what);
-  };
-  add(counts.refused, "cannot be compiled");
-  add(counts.too_large, "are too large");
-  add(counts.too_slow, "are too slow");
-  add(counts.open, "are undecided");
-  add(counts.short_plans, "short plans made");
-  add(counts.compiled, "plans compiled and simulated");
-  add(counts.did_not_fit, "plans did not fit");
+  std::string text;
+  for (const CountRow& row : kCounts) {
+    if (!text.empty() && counts.*row.count == 0) continue;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", DigitsText(counts.*row.count), " ", row.words);
+  }
   return text;
 }
 
 nlohmann::ordered_json CountsJson(const SearchCounts& counts) {
-  return {{"families", counts.families},   {"refused", counts.refused},
-          {"too_large", counts.too_large}, {"too_slow", counts.too_slow},
-          {"open", counts.open},           {"short_plans", counts.short_plans},
-          {"compiled", counts.compiled},   {"did_not_fit", counts.did_not_fit}};
+  nlohmann::ordered_json json;
+  for (const CountRow& row : kCounts) json[row.name] = counts.*row.count;
+  return json;
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 
 namespace oneflow {
 
-// What a result is of.
+// The model and the devices of a result.
 struct ResultFrame {
   std::string model, cluster;  // names
   int64_t devices = 0;

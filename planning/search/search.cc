@@ -1,4 +1,4 @@
-// Best first: the family with the least bound climbs the ladder, until what has the least bound is
+// Best first: the group with the least bound climbs the ladder, until what has the least bound is
 // a plan that was compiled. Next: planning/search/ladder.h, the rungs.
 #include "planning/search/search.h"
 
@@ -25,22 +25,25 @@
 namespace oneflow {
 namespace {
 
-// What a climb from each rung takes, as a rule, in milliseconds of a model of 10^11 parameters.
+// Times of a climb from each rung, as a rule, in milliseconds of a model of 10^11 parameters.
 constexpr double kClimbCosts[] = {1, 20, 500, 1200, 2000, 4000};
 // Climbs that are begun, for each thread: one that ends early leaves it none to wait for.
 constexpr int kAhead = 3;
-// What is spent for plans, on the clock of kClimbCosts, before any plan that fits is wanted.
+// The time that is spent for plans, on the clock of kClimbCosts, before any plan that fits is
+// wanted.
 constexpr double kPatience = 40'000;
-// What may become the best plan is tried first: what is likely, by rung, to take at most so much of
-// the best. Estimates are not exact, drafts are.
+// A group that may become the best plan is tried first: it is likely, by rung, to take at most so
+// much of the best. Estimates are not exact, drafts are.
 constexpr double kPromising[] = {1.02, 1.02, 1.02, 1.02, 1.02, 0.999};
-// Of layouts that were chosen for equal graphs: plans of a family and its neighbours have many.
+// Bytes of layouts that were chosen for equal graphs: plans of a group and its neighbours have
+// many.
 constexpr size_t kMostKnownBytes = size_t{256} << 20;
 
-// Of a plan's bytes over its least ones: smaller gaps differ too much to expect them of others.
+// Ratios of a plan's bytes to its least ones: smaller gaps differ too much to expect them of
+// others.
 constexpr double kLargeGaps = 1.05;
 
-// Families whose plans have gaps of about the same size.
+// Groups whose plans have gaps of about the same size.
 std::string PackingKey(const proto::Recipe& group) {
   return absl::StrCat(group.schedule(), " ", kShardForm.print(group.shard()));
 }
@@ -55,7 +58,7 @@ class Searcher {
         states_(ladder_.size()),
         climbs_(ladder_.size(), false),
         start_(std::chrono::steady_clock::now()) {
-    result_.counts.families = static_cast<int64_t>(states_.size());
+    result_.counts.groups = static_cast<int64_t>(states_.size());
   }
 
   absl::StatusOr<SearchResult> Run() && {
@@ -86,11 +89,11 @@ class Searcher {
 
   double Best() const { return result_.found.empty() ? kNever : result_.found[0].step_seconds; }
 
-  // What climbs are for: plans, of families whose seconds are known well; to know those of others
+  // The purposes of climbs: plans, of groups whose seconds are known well; to know those of others
   // that are likely to be fast; and to raise the bound, which gets half as much time as the others.
   enum Purpose { kPlans, kSeconds, kBounds, kPurposes };
   struct Choice {
-    size_t family = 0;
+    size_t group = 0;
     Purpose purpose = kBounds;
   };
 
@@ -100,19 +103,19 @@ class Searcher {
   // thread waiting, as long as the costs are about right.
   struct Running {
     double end = 0;
-    size_t family = 0;
+    size_t group = 0;
     std::future<Finding> finding;
   };
 
   std::optional<Choice> NextClimb() const {
     const double best = BestToCome();
     const bool waits = result_.found.empty() && spent_[kPlans] > kPatience;
-    const size_t families[kPurposes] = {waits ? FindFurthest() : FindLikely(Rung::kPlain, best),
-                                        FindLikely(Rung::kListed, best), FindLeastBound()};
+    const size_t groups[kPurposes] = {waits ? FindFurthest() : FindLikely(Rung::kPlain, best),
+                                      FindLikely(Rung::kListed, best), FindLeastBound()};
     std::optional<Choice> next;
     for (const Purpose purpose : {kPlans, kSeconds, kBounds}) {
-      if (!IsInTime(families[purpose])) continue;
-      if (!next || spent_[purpose] < spent_[next->purpose]) next = {families[purpose], purpose};
+      if (!IsInTime(groups[purpose])) continue;
+      if (!next || spent_[purpose] < spent_[next->purpose]) next = {groups[purpose], purpose};
     }
     if (next || std::ssize(result_.found) >= options_.top) return next;
     // At last, what fills the table.
@@ -126,7 +129,7 @@ class Searcher {
     if (i == none()) return false;
     if (result_.found.empty()) return Seconds() < 2 * options_.budget_seconds;
     double waits = 0;  // for a core
-    for (const Running& climb : running_) waits += Longest(climb.family);
+    for (const Running& climb : running_) waits += Longest(climb.group);
     waits = std::max(0.0, waits / options_.threads - Longest(i));
     return Seconds() + waits + Longest(i) < options_.budget_seconds;
   }
@@ -138,7 +141,7 @@ class Searcher {
   double BestToCome() const {
     double best = Best();
     for (const Running& climb : running_) {
-      const GroupState& state = states_[climb.family];
+      const GroupState& state = states_[climb.group];
       if (state.rung == Rung::kDrafted) best = std::min(best, state.likely);
     }
     return best;
@@ -154,7 +157,7 @@ class Searcher {
     return none();
   }
 
-  // The family that is likely to be fastest, from a rung on; none() where none promises to be
+  // The group that is likely to be fastest, from a rung on; none() where none promises to be
   // faster than `best`.
   size_t FindLikely(Rung from, double best) const {
     size_t likely = none();
@@ -169,7 +172,7 @@ class Searcher {
     return likely;
   }
 
-  // The family that is nearest to a plan, where long none has fitted: on the highest rung, and of
+  // The group that is nearest to a plan, where long none has fitted: on the highest rung, and of
   // equals the one that is likely to be fastest.
   size_t FindFurthest() const {
     const auto key = [&](size_t i) {
@@ -185,12 +188,12 @@ class Searcher {
   }
 
   void Start(const Choice& choice, double now) {
-    const size_t i = choice.family;
+    const size_t i = choice.group;
     const double cost = kClimbCosts[static_cast<int>(states_[i].rung)];
     spent_[choice.purpose] += choice.purpose == kBounds ? 2 * cost : cost;
     climbs_[i] = true;
     const auto packing = packing_.find(PackingKey(ladder_.group(i)));
-    // A family with a plan has gaps of its own.
+    // A group with a plan has gaps of its own.
     if (packing != packing_.end() && states_[i].compiled == kNever) {
       const auto [least, most] = packing->second;
       states_[i].packing = least > kLargeGaps ? least : 1;
@@ -212,7 +215,7 @@ class Searcher {
     const auto first =
         std::min_element(running_.begin(), running_.end(),
                          [](const Running& a, const Running& b) { return a.end < b.end; });
-    const size_t i = first->family;
+    const size_t i = first->group;
     const double end = first->end;
     Finding finding = first->finding.get();
     double& longest = longest_[static_cast<int>(states_[i].rung)];
@@ -227,7 +230,7 @@ class Searcher {
     queue_.erase({states_[i].bound, i});
     SearchCounts& counts = result_.counts;
     if (!finding.refusal.ok() && finding.state.compiled < kNever) {
-      // Another mix of a family that has a plan.
+      // Another mix of a group that has a plan.
       finding.refusal = absl::OkStatus();
       finding.state.rung = Rung::kCompiled;
     }
@@ -260,7 +263,7 @@ class Searcher {
     }
   }
 
-  // Of the plans of one family, which may be compiled for several mixes, only the best.
+  // Keeps only the best of the plans of one group, which may be compiled for several mixes.
   void Add(FoundPlan found, proto::Plan plan) {
     const auto same =
         std::find_if(result_.found.begin(), result_.found.end(),
@@ -330,11 +333,11 @@ class Searcher {
   const SearchOptions& options_;
   std::counting_semaphore<> cores_;
   Ladder ladder_;
-  std::vector<GroupState> states_;  // by family
-  std::vector<bool> climbs_;        // by family: whether it does
+  std::vector<GroupState> states_;  // by group
+  std::vector<bool> climbs_;        // by group: whether it does
   const std::chrono::steady_clock::time_point start_;
   double reported_ = 0;
-  std::set<std::pair<double, size_t>> queue_;  // by bound: families that are not yet decided
+  std::set<std::pair<double, size_t>> queue_;  // by bound: groups that are not yet decided
   double closed_ = kNever;                     // the least bound of those compiled
   std::vector<Running> running_;
   std::map<std::string, std::pair<double, double>> packing_;  // by PackingKey: least and most

@@ -20,7 +20,7 @@ namespace {
 
 // One in the middle shows what all of them do.
 constexpr int kMostStages = 3;
-// Of which some are in the steady part of a step.
+// Some of these are in the steady part of a step.
 constexpr int64_t kMicroBatches = 8;
 
 struct ShortRun {
@@ -50,7 +50,7 @@ proto::Cluster ShortCluster(const proto::Cluster& cluster, int64_t devices, int6
 // A stage of several chunks has slices of all kinds. CPUs share cores and links, so that all stages
 // count.
 int ShortStages(const PlanRequest& given, const proto::Recipe& group) {
-  const int stages = MeshOf(group).stages(), few = std::min(stages * group.chunks(), kMostStages);
+  const int stages = FindMesh(group).stages(), few = std::min(stages * group.chunks(), kMostStages);
   const bool cpu = given.cluster.device().kind() == proto::Device::CPU;
   return cpu ? std::max(stages, few) : few;
 }
@@ -71,7 +71,7 @@ proto::Recipe ShortRecipe(const PlanRequest& given, const ShortPlanSpec& spec) {
 
 PlanRequest ShortRequest(const PlanRequest& given, const ShortPlanSpec& spec, int blocks) {
   PlanRequest request = CandidateRequest(given, ShortRecipe(given, spec));
-  const Mesh mesh = MeshOf(request.recipe);
+  const Mesh mesh = FindMesh(request.recipe);
   request.cluster = ShortCluster(given.cluster, spec.devices, mesh.devices());
   request.cluster.mutable_device()->clear_memory_bytes();
   request.recipe.clear_host_memory();
@@ -104,7 +104,7 @@ double FindMost(const StageRun& stage, const std::vector<Held>& times, bool over
   return most;
 }
 
-// What the run of a stage with `blocks` blocks holds beyond what `costs` say of them.
+// The bytes that the run of a stage with `blocks` blocks holds beyond what `costs` say of them.
 Transients FindTransients(const StageRun& stage, const StageCosts& costs,
                           const std::vector<Held>& times, int64_t micro_batches) {
   const double begin = stage.resident + FindMost(stage, times, /*over=*/false);
@@ -215,7 +215,7 @@ double BlockBytes(const proto::Graph& graph, const PlanRequest& given, const Mes
 // weights at once.
 Sizes FindSizes(const proto::Graph& graph, const PlanRequest& given, const proto::Recipe& group) {
   constexpr int kManyBuckets = 8;
-  const double bytes = BlockBytes(graph, given, MeshOf(group));
+  const double bytes = BlockBytes(graph, given, FindMesh(group));
   const bool large =
       bytes >= kManyBuckets * static_cast<double>(WithDefaults(given.recipe).bucket_bytes());
   if (group.shard().weights().empty()) return large ? Sizes{1, 2} : Sizes{2, 4};
@@ -230,7 +230,7 @@ double FreedByBlock(const StageCosts& slice, int64_t micro_batches) {
 }
 
 ShortPlanSpec FindShortSpec(const PlanRequest& given, const proto::Recipe& group) {
-  return {group, given.recipe.batch() / group.micro_batches(), MeshOf(group).devices()};
+  return {group, given.recipe.batch() / group.micro_batches(), FindMesh(group).devices()};
 }
 
 std::string ShortPlanKey(const PlanRequest& given, const ShortPlanSpec& spec) {

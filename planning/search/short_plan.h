@@ -1,6 +1,6 @@
-// What the stages of a plan group cost, measured on a short plan: few stages with few blocks each
-// and few micro-batches, drafted (DraftPlan in compile.h) and simulated. A step and the bytes of
-// any number of blocks, stages and micro-batches follow from it: blocks are alike, and so are
+// The costs of the stages of a plan group, measured on a short plan: few stages with few blocks
+// each and few micro-batches, drafted (DraftPlan in compile.h) and simulated. A step and the bytes
+// of any number of blocks, stages and micro-batches follow from it: blocks are alike, and so are
 // stages in the middle of the pipe.
 //
 //   seconds   A stage's forward and backward of a micro-batch are those of its blocks, and of what
@@ -46,7 +46,7 @@ struct Transients {
   Linear update;     // beyond variables and sums
 };
 
-// Of a slice whose blocks all have one policy of recompute: what StageRun has of a stage.
+// The costs of a slice whose blocks all have one policy of recompute: what StageRun has of a stage.
 struct StageCosts {
   struct Stream {
     Linear each, once;

@@ -102,8 +102,8 @@ Names NamesBetween(const std::vector<const proto::Op*>& from,
 
 bool IsSource(const proto::Op& op) { return op.kind() == "variable" || op.kind() == "input"; }
 
-// What a block reads of what is before it, and what is behind it reads of the block. An input error
-// where that is more than a tensor each.
+// The tensor that a block reads of what is before it, and the tensor of the block that is read
+// behind it. An input error where these are more than one each.
 absl::StatusOr<std::pair<std::string, std::string>> FindEnds(
     const proto::Graph& graph, const std::vector<const proto::Op*>& block) {
   std::map<std::string, const proto::Op*> ops;

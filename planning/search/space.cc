@@ -204,7 +204,7 @@ absl::StatusOr<std::vector<proto::Recipe>> TryGroups(const SearchSpec& spec,
   return MakeGroups(spec, shape, degrees);
 }
 
-// Of fixes that exclude each other, those without which something remains.
+// Names, of fixes that exclude each other, those without which something remains.
 absl::Status Contradiction(const SearchSpec& spec, const ModelShape& shape) {
   std::vector<std::string> counts;
   for (const std::string& fix : ListFixes(spec.fixed)) {
@@ -217,7 +217,7 @@ absl::Status Contradiction(const SearchSpec& spec, const ModelShape& shape) {
   }
   return InputError("--fix=" + ToString(spec.fixed),
                     absl::StrCat("no plan on ", spec.devices, " devices has all of it"),
-                    counts.empty() ? "fix less" : absl::StrJoin(counts, ", ") + " families");
+                    counts.empty() ? "fix less" : absl::StrJoin(counts, ", ") + " plan groups");
 }
 
 }  // namespace

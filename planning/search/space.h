@@ -17,8 +17,8 @@ namespace oneflow {
 
 struct SearchSpec {
   GraphSource source;
-  // What is not searched: batch, precision, optimizer, cluster, memory, pieces of logits, ... The
-  // mesh has no axes.
+  // The request with what is not searched: batch, precision, optimizer, cluster, memory, pieces of
+  // logits, ... The mesh has no axes.
   PlanRequest given;
   int64_t devices = 1;
   Fixes fixed;
@@ -43,7 +43,7 @@ struct SearchSpec {
 // graph without blocks; fixes that exclude each other.
 absl::StatusOr<std::vector<proto::Recipe>> ListGroups(const SearchSpec& spec);
 
-// What is searched and what is not, for people: a line each.
+// Says what is searched and what is not, for people: a line each.
 std::string DescribeSpace(const SearchSpec& spec);
 
 }  // namespace oneflow

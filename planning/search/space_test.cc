@@ -50,7 +50,7 @@ std::string FixError(const std::string& text) {
 
 std::set<std::string> Meshes(const std::vector<proto::Recipe>& groups) {
   std::set<std::string> meshes;
-  for (const proto::Recipe& group : groups) meshes.insert(ToString(MeshOf(group)));
+  for (const proto::Recipe& group : groups) meshes.insert(ToString(FindMesh(group)));
   return meshes;
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("space: all plan groups, each once, as counted by hand") {
         CHECK(static_cast<int64_t>(groups.size()) == count);
         std::set<std::string> lines;
         for (const proto::Recipe& group : groups) {
-          CHECK(MeshOf(group).devices() == devices);
+          CHECK(FindMesh(group).devices() == devices);
           lines.insert(CandidateFlags(group));
         }
         CHECK(lines.size() == groups.size());
@@ -139,12 +139,12 @@ TEST_CASE("space: tensor axes stay in a node, unless they are fixed or nothing e
   SearchSpec spec = Small(8, 8);
   spec.given.cluster.add_level()->set_size(2);
   spec.given.cluster.add_level();
-  for (const proto::Recipe& group : Groups(spec)) CHECK(FindDegree(MeshOf(group), "tensor") <= 2);
+  for (const proto::Recipe& group : Groups(spec)) CHECK(FindDegree(FindMesh(group), "tensor") <= 2);
   REQUIRE(AddFixes("", "tensor=4", &spec.fixed).ok());
-  for (const proto::Recipe& group : Groups(spec)) CHECK(FindDegree(MeshOf(group), "tensor") == 4);
+  for (const proto::Recipe& group : Groups(spec)) CHECK(FindDegree(FindMesh(group), "tensor") == 4);
   spec.fixed = {};
   REQUIRE(AddFixes("", "pipe=2,data=1,context=1", &spec.fixed).ok());
-  for (const proto::Recipe& group : Groups(spec)) CHECK(FindDegree(MeshOf(group), "tensor") == 4);
+  for (const proto::Recipe& group : Groups(spec)) CHECK(FindDegree(FindMesh(group), "tensor") == 4);
 }
 
 TEST_CASE("space: the order of the list is always the same") {
@@ -160,7 +160,7 @@ TEST_CASE("space: chunks divide the blocks, and are 2 where no number does") {
     std::set<int> found;
     for (const proto::Recipe& group :
          Groups(Small(pipe, 4, "schedule=interleaved", {BuildModel(config), "", {}}))) {
-      if (MeshOf(group).stages() == pipe) found.insert(group.chunks());
+      if (FindMesh(group).stages() == pipe) found.insert(group.chunks());
     }
     return found;
   };
@@ -175,8 +175,8 @@ TEST_CASE("space: experts have an axis of their own, which divides them and the 
   config.set_layers(2);
   const GraphSource mixture = {BuildModel(config), "moe.textproto", {}};
   for (const proto::Recipe& group : Groups(Small(12, 12, "", mixture))) {
-    const int expert = FindDegree(MeshOf(group), "expert"),
-              data = FindDegree(MeshOf(group), "data");
+    const int expert = FindDegree(FindMesh(group), "expert"),
+              data = FindDegree(FindMesh(group), "data");
     CHECK(6 % expert == 0);
     CHECK(12 / group.micro_batches() % (data * expert) == 0);
   }
@@ -206,14 +206,14 @@ TEST_CASE("space: data axes over nodes have two factors, and weights are split i
   spec.given.cluster.add_level();
   std::set<std::string> factored;
   for (const proto::Recipe& group : Groups(spec)) {
-    if (MeshOf(group).FindAxis("data.1") < 0) continue;
-    factored.insert(ToString(MeshOf(group)));
+    if (FindMesh(group).FindAxis("data.1") < 0) continue;
+    factored.insert(ToString(FindMesh(group)));
     CHECK(kShardForm.print(group.shard()) == "states:data,gradients:data,weights:data.1");
   }
   CHECK(factored == std::set<std::string>{"data=4x8", "data=4x4,tensor=2", "data=4x2,tensor=4"});
   // Not where all data axes are in a node.
   spec.devices = 8;
-  for (const proto::Recipe& group : Groups(spec)) CHECK(MeshOf(group).FindAxis("data.1") < 0);
+  for (const proto::Recipe& group : Groups(spec)) CHECK(FindMesh(group).FindAxis("data.1") < 0);
 }
 
 TEST_CASE("space: fixes are obeyed, and add what is searched for no one else") {
@@ -222,13 +222,13 @@ TEST_CASE("space: fixes are obeyed, and add what is searched for no one else") {
     return std::all_of(groups.begin(), groups.end(), holds);
   };
   using F = proto::Recipe;
-  CHECK(all("pipe=2", [](const F& f) { return MeshOf(f).stages() == 2; }));
+  CHECK(all("pipe=2", [](const F& f) { return FindMesh(f).stages() == 2; }));
   CHECK(all("data=2,tensor=1", [](const F& f) {
-    return FindDegree(MeshOf(f), "data") == 2 && FindDegree(MeshOf(f), "tensor") == 1;
+    return FindDegree(FindMesh(f), "data") == 2 && FindDegree(FindMesh(f), "tensor") == 1;
   }));
   CHECK(all("micro_batches=4", [](const F& f) { return f.micro_batches() == 4; }));
   CHECK(all("micro_batch_size=2", [](const F& f) {
-    return 2 * f.micro_batches() * FindDegree(MeshOf(f), "data") == 16;
+    return 2 * f.micro_batches() * FindDegree(FindMesh(f), "data") == 16;
   }));
   CHECK(all("schedule=gpipe", [](const F& f) { return f.schedule() == "gpipe"; }));
   CHECK(all("schedule=interleaved", [](const F& f) { return f.chunks() > 1; }));
@@ -240,10 +240,10 @@ TEST_CASE("space: fixes are obeyed, and add what is searched for no one else") {
   CHECK(all("extra_in_flight=2", [](const F& f) { return f.extra_in_flight() == 2; }));
   CHECK(all("offload=weights", [](const F& f) { return f.offload().weights(); }));
   CHECK(all("shard=states:data.0", [](const F& f) {
-    return MeshOf(f).FindAxis("data.0") >= 0 && kShardForm.print(f.shard()) == "states:data.0";
+    return FindMesh(f).FindAxis("data.0") >= 0 && kShardForm.print(f.shard()) == "states:data.0";
   }));
-  CHECK(
-      all("stage_layers=2,1,1,2", [](const F& f) { return MeshOf(f).stages() * f.chunks() == 4; }));
+  CHECK(all("stage_layers=2,1,1,2",
+            [](const F& f) { return FindMesh(f).stages() * f.chunks() == 4; }));
   CHECK(
       all("stage_layers=2,1,1,2,schedule=interleaved", [](const F& f) { return f.chunks() == 2; }));
 }

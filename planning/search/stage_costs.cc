@@ -12,8 +12,8 @@ namespace {
 
 int Count(const PolicyCounts& counts) { return std::accumulate(counts.begin(), counts.end(), 0); }
 
-// Of n blocks with several policies: the mean of what each says of n blocks, by their shares.
-// `value`: of a policy, a Linear.
+// The cost of n blocks with several policies: the mean of what each says of n blocks, by their
+// shares. `value`: of a policy, a Linear.
 template <typename Value>
 double FindMean(const PolicyCounts& counts, Value value) {
   const int n = Count(counts);
@@ -25,7 +25,7 @@ double FindMean(const PolicyCounts& counts, Value value) {
   return sum;
 }
 
-// What a slice holds at a time, all of its blocks having one policy.
+// The bytes that a slice holds at a time, all of its blocks having one policy.
 Linear FindHeld(const StageCosts& slice, const Held& held, int chunk) {
   const double activations = held.activations[chunk], kept = held.for_weights[chunk];
   const double sums = held.sums[chunk] ? 1 : 0;
@@ -43,7 +43,7 @@ int FindFirst(const PolicyCounts& counts) {
   return first;
 }
 
-// What comes and goes when a B of a slice begins, or is over.
+// The bytes that come and go when a B of a slice begins, or is over.
 double TransientBytes(const StageCosts& slice, bool over) {
   const Transients& t = slice.transients;
   return over ? t.tail : std::max(t.head, t.last - std::max(0.0, slice.saved.fixed));
@@ -82,7 +82,7 @@ std::vector<PolicyCounts> SplitOverChunks(const PolicyCounts& counts,
 absl::StatusOr<GroupCosts> GroupCosts::Make(const PlanRequest& given, const proto::Recipe& group,
                                             std::vector<ShortCosts> costs,
                                             const std::vector<int>& slices, bool fits_orders) {
-  const int stages = MeshOf(group).stages();
+  const int stages = FindMesh(group).stages();
   GroupCosts result;
   ASSIGN_OR_RETURN(const PlanRequest request, Completed(CandidateRequest(given, group)));
   ASSIGN_OR_RETURN(result.schedule_, MakeSchedule(request.recipe, stages));
@@ -149,7 +149,7 @@ double GroupCosts::HeldByBlock(int stage, int chunk, int policy, size_t time) co
   return FindHeld(AtSlice(chunk * stages() + stage, policy), times_[stage][time], chunk).block;
 }
 
-// Of many times, those that need most where all blocks have one policy.
+// Keeps of many times those that need most where all blocks have one policy.
 void GroupCosts::KeepMost(int stage) {
   constexpr size_t kMost = 6;  // for each policy
   std::vector<Held>& times = times_[stage];
@@ -239,7 +239,8 @@ double GroupCosts::FindKept(int stage, const PolicyCounts& counts) const {
   return saved > 0 && kept > 0 ? kept / saved : 1;
 }
 
-// What compile fits orders to. A schedule that has such orders has no chunks.
+// The orders for the times that compile fits them to. A schedule that has such orders has no
+// chunks.
 Schedule GroupCosts::FitOrders(const std::vector<PolicyCounts>& counts) const {
   if (!schedule_.splits_backward) return schedule_;
   PipeSeconds seconds;
@@ -292,9 +293,9 @@ double GroupCosts::Seconds(int stage, const PolicyCounts& counts) const {
   return FindMean(counts, [&](size_t p) { return by_stage_[stage][p].seconds; });
 }
 
-// What comes and goes while B goes through a slice, beyond what is held at its begin. The blocks
-// with the dearest policies are the first, so B comes to them last: what it has gone through is no
-// longer held.
+// The bytes that come and go while B goes through a slice, beyond what is held at its begin. The
+// blocks with the dearest policies are the first, so B comes to them last: what it has gone through
+// is no longer held.
 double GroupCosts::FindBackward(int slice, const PolicyCounts& counts) const {
   double most = 0, over = 0;
   bool any = false;

@@ -1,4 +1,4 @@
-// What any mix of policies on the blocks of a plan group costs, from short plans of each policy
+// The costs of any mix of policies on the blocks of a plan group, from short plans of each policy
 // alone.
 #pragma once
 
@@ -23,7 +23,7 @@ inline constexpr std::string_view kPolicies[] = {"none", "attention", "selective
 // backward gathers again.
 proto::Recipe WithPolicy(proto::Recipe group, std::string_view policy, bool gathers = false);
 
-// Of a stage: the number of its blocks that have each policy.
+// The number of blocks of a stage that have each policy.
 using PolicyCounts = std::vector<int>;
 
 // The counts of a stage divided over its chunks, with `rooms` blocks each, as nearly equally as can
@@ -62,13 +62,13 @@ class GroupCosts {
     return by_stage_[stage][policy].held;
   }
   const std::vector<double>& LeastOther(int stage) const { return least_other_[stage]; }
-  // Of a block of one chunk, at one of these times.
+  // The same of a block of one chunk, at one of these times.
   double HeldByBlock(int stage, int chunk, int policy, size_t time) const;
-  // Of a step; `counts` by stage.
+  // Seconds of a step; `counts` by stage.
   absl::StatusOr<double> StepSeconds(const std::vector<PolicyCounts>& counts) const;
 
  private:
-  // Of a stage all of whose blocks have one policy, by the number of these.
+  // The costs of a stage all of whose blocks have one policy, by the number of these.
   struct Stage {
     Linear seconds, firings, firings_once, fit_saved, fit_kept;
     LinearTasks kernels;

@@ -18,7 +18,7 @@ namespace {
 // The parts of a step that a task may be, as bits.
 enum Parts { kForward = 1, kBackward = 2, kWeights = 4, kUpdate = 8 };
 
-// Of a segment's name: "F", of a chunk "F1".
+// The part of a step that a segment is of, by its name: "F", of a chunk "F1".
 int FindPart(const std::string& name) {
   if (name.empty() || name.find_first_not_of("0123456789", 1) != std::string::npos) return 0;
   switch (name[0]) {
@@ -125,7 +125,7 @@ class Reader {
           const auto at = received.find(input.register_());
           if (at != received.end()) seconds = std::max(seconds.value_or(0), at->second);
         }
-        // What a kernel makes of it is the stage's own work.
+        // A kernel that takes it does the stage's own work.
         if (!receives && (!seconds || kernel_[actor.id()])) continue;
         const double own = receives ? 0 : Seconds(actor) / static_cast<double>(Firings(actor));
         for (const int id : actor.output()) received.try_emplace(id, seconds.value_or(0) + own);
@@ -181,7 +181,7 @@ class Reader {
     }
   }
 
-  // Of a register: the parts of a step that write and read it, and whether each micro-batch does.
+  // The parts of a step that write and read a register, and whether each micro-batch does.
   struct Use {
     int written = 0, read = 0;
     bool often = false;

@@ -1,4 +1,4 @@
-// What a simulated draft shows of its stages: how long their tasks take, and which bytes they hold.
+// The stages of a simulated draft: how long their tasks take, and which bytes they hold.
 //
 //   ASSIGN_OR_RETURN(const proto::Plan plan, DraftPlan(source, options));
 //   ASSIGN_OR_RETURN(const SimulatedRun run, SimulateProved(cluster, plan, "train", /*steps=*/2));
@@ -24,19 +24,21 @@ struct StreamUse {
 
 // The most bytes that a stage holds while it does a part of its work (lower_bound.h).
 struct StageHeld {
-  // Of a model's head, its blocks from the first one on, and its embedding, forward or backward.
+  // Bytes of a model's head, its blocks from the first one on, and its embedding, forward or
+  // backward.
   double head = 0, tail = 0;
   std::vector<double> blocks;
   double update = 0;
   double any = 0;  // of all else
 };
 
-// Of all chunks of a stage together.
+// The numbers of all chunks of a stage together.
 struct StageRun {
-  // Of a micro-batch: from the begin of a task's first firing to the end of its last one, without
-  // what it waits for another stage, as short as it is in a step; and the sum of its kernels.
+  // Seconds of a micro-batch: from the begin of a task's first firing to the end of its last one,
+  // without what it waits for another stage, as short as it is in a step; and the sum of its
+  // kernels.
   TaskSeconds spans, kernels;
-  // Of a backward, what comes before it needs a gradient of another stage.
+  // The part of a backward that comes before it needs a gradient of another stage.
   double ahead = 0;
   // From one forward of the last chunk to the next, at the end of a step.
   double cycle = 0;
@@ -56,7 +58,7 @@ struct StageRun {
 absl::StatusOr<std::vector<StageRun>> FindStageRuns(const proto::Plan& plan,
                                                     const SimulatedRun& run);
 
-// Of a transfer between two stages for a micro-batch, at most.
+// The seconds of a transfer between two stages for a micro-batch, at most.
 double FindLinkSeconds(const proto::Plan& plan, const SimulatedRun& run);
 
 }  // namespace oneflow

@@ -10,7 +10,8 @@
 namespace oneflow {
 namespace {
 
-// Of a step: kernels, exchanges beside which no kernel runs, and waiting for other stages.
+// The parts of a step: kernels, exchanges beside which no kernel runs, and waiting for other
+// stages.
 struct CostParts {
   double compute = 0, exchange = 0, bubble = 0;
 };
@@ -43,8 +44,8 @@ absl::StatusOr<std::string> ExplainWhyNot(const SearchSpec& spec, const Fixes& p
     std::string text = absl::StrCat(what, "it does not fit");
     if (result.nearest) {
       const int64_t capacity = spec.given.cluster.device().memory_bytes();
-      absl::StrAppend(&text, ": the nearest to fitting of ", result.counts.families,
-                      " families needs at least ", BytesText(result.nearest->bytes), " of ",
+      absl::StrAppend(&text, ": the nearest to fitting of ", result.counts.groups,
+                      " plan groups needs at least ", BytesText(result.nearest->bytes), " of ",
                       BytesText(capacity), " on its largest stage\n  ",
                       CandidateFlags(result.nearest->candidate));
     }

@@ -1,6 +1,5 @@
 #include "planning/simulate/model_rates.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -74,15 +73,13 @@ absl::StatusOr<ModelRates> FindModelRates(const proto::Plan& plan, std::string_v
   }
   double devices = 1;
   for (const proto::Mesh::Axis& axis : plan.mesh().axis()) devices *= axis.size();
-  // The orders hold a round of steps.
-  const double steps = static_cast<double>(std::max<int64_t>(1, program->steps_a_round()));
   ModelRates rates;
-  rates.model_flops = model.flops / steps;
-  rates.hardware_flops = rates.model_flops + repeated.flops / steps;
+  rates.model_flops = model.flops;
+  rates.hardware_flops = rates.model_flops + repeated.flops;
   if (step_seconds <= 0) return rates;
   rates.model_flops_a_device_second = rates.model_flops / devices / step_seconds;
   if (model.flops > 0 && model.known && repeated.known) {
-    const double all = devices * step_seconds * steps;
+    const double all = devices * step_seconds;
     rates.mfu = model.seconds / all;
     rates.hfu = (model.seconds + repeated.seconds) / all;
     rates.mfu_hidden = model_hidden.seconds / all;

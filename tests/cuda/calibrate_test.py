@@ -69,7 +69,9 @@ class CalibrateGpusTest(unittest.TestCase):
         simulated = json.loads(run("simulate", "--plan=gpt.plan", "--cluster=gpu.textproto", "--format=json", cwd=self.dir)[0])
         self.assertGreater(simulated["step_seconds"], 0)
         self.assertEqual(simulated["cluster"], "Emulated GPU")
+        self.assertEqual(simulated, json.loads(run("simulate", "--plan=gpt.plan", "--format=json", cwd=self.dir)[0]))
         # Not timed as a CPU.
+        run("compile", *compiled, "--out=gpt.plan", cwd=self.dir)
         _, err = run("simulate", "--plan=gpt.plan", cwd=self.dir, code=2)
         self.assertIn("--cluster: is missing: the plan is for GPUs", err)
         _, err = run("explain", "--plan=gpt.plan", "--format=html", cwd=self.dir, code=2)

@@ -127,6 +127,10 @@ class BadFilesTest(BadInputCase):
         # A mistake in one flag does not move the checkpoints of another run aside.
         before = sorted(os.listdir(self.dir + "/ckpt"))
         self.train(["absent/m.jsonl"], data, "--checkpoint_dir=ckpt", "--metrics=absent/m.jsonl")
+        # Nor does a plan that cannot be trained.
+        self.write("generation.textproto", "recipe { purpose: GENERATION }")
+        run("compile", "--graph=gpt.textproto", "--recipe=generation.textproto", "--out=generation.plan", cwd=self.dir)
+        self.refuse(['has no program "train"'], "train", "--plan=generation.plan", data, "--steps=3", "--checkpoint_dir=ckpt")
         self.assertEqual(sorted(os.listdir(self.dir + "/ckpt")), before)
 
     def test_a_full_disk_is_not_passed_over(self):
@@ -165,9 +169,9 @@ class BadFilesTest(BadInputCase):
             self.train(["--resume", "add --checkpoint_dir=FOLDER"], "--data=text.txt", resume)
         self.train(["--resume=maybe", "use true, false or auto"], "--data=text.txt", "--resume=maybe", "--checkpoint_dir=ckpt")
         for fraction in ["-0.1", "1", "1.5"]:
-            self.train(["--eval_fraction", "at least 0 and below 1"], "--data=text.txt", "--eval_fraction=" + fraction)
+            self.train(["--eval_fraction", "use 0 or more, and less than 1"], "--data=text.txt", "--eval_fraction=" + fraction)
         for flag in ["--steps=0", "--steps=9223372036854775807", "--eval_batches=300000000000"]:
-            self.refuse([flag, "at most 4294967296"], "train", "--plan=gpt.plan", "--data=text.txt", flag)
+            self.refuse([flag, "use 1 to 4294967296"], "train", "--plan=gpt.plan", "--data=text.txt", flag)
         self.write("short.txt", "short")
         self.train(["short.txt", "9", "5"], "--data=short.txt")
         run("data", "--text=text.txt", "--token_format=megatron", "--out=pair", cwd=self.dir)
@@ -289,16 +293,15 @@ class BadFilesTest(BadInputCase):
 
     def test_plans(self):
         plan = self.read("gpt.plan")
-        self.refuse(["gpt.plan: is a plan, and no graph"], "compile", "--graph=gpt.plan", "--out=x.plan")
         self.write("short.plan", plan[:-10])
         self.refuse(["short.plan", "truncated"], "verify", "--plan=short.plan")
         self.write("flipped.plan", plan[:200] + bytes([plan[200] ^ 4]) + plan[201:])
         self.refuse(["flipped.plan"], "verify", "--plan=flipped.plan")
         self.write("text.plan", "not a plan")
         self.refuse(["text.plan"], "explain", "--plan=text.plan")
-        version = plan.index((4).to_bytes(4, "little"), 8)
+        version = plan.index((5).to_bytes(4, "little"), 8)
         self.write("other.plan", plan[:version] + (99).to_bytes(4, "little") + plan[version + 4:])
-        self.refuse(["other.plan", "99", "4"], "verify", "--plan=other.plan")
+        self.refuse(["other.plan", "99", "5"], "verify", "--plan=other.plan")
 
     def test_edited_plans(self):
         run("compile", "--graph=gpt.textproto", "--batch=4", "--out=gpt.plan.textproto", cwd=self.dir)
@@ -307,8 +310,8 @@ class BadFilesTest(BadInputCase):
                                   ("      register: [0-9]+", "      register: 99999", ["reads register 99999"]),
                                   ("model: .*", 'model: "\\\\377"', ["model", "UTF-8"]),
                                   ("stage_axis: .*", "stage_axis: 7", ["stage axis is 7"]),
-                                  ("    learning_rate: .*", "    learning_rate: nan", ["plan, optimizer.learning_rate", "nan"]),
-                                  ("    epsilon: .*", "    epsilon: -1", ["plan, optimizer.epsilon"]),
+                                  ("  learning_rate: .*", "  learning_rate: nan", ["plan, optimizer.learning_rate", "nan"]),
+                                  ("  epsilon: .*", "  epsilon: -1", ["plan, optimizer.epsilon"]),
                                   ("stage_axis: .*", "stage_axes: -1", ["stage_axes"])]:
             edited = re.sub(line, edit, text)
             self.assertTrue(text != edited, line)

@@ -354,8 +354,8 @@ class BadInputTest(BadInputCase):
     def test_more_firings_than_can_be_counted(self):
         run("model", "gpt", *SMALL, "--layers=100", "--out=deep.textproto", cwd=self.dir)
         deep = ["compile", "--graph=deep.textproto", "--mesh=pipe=2", "--batch=65536", "--micro_batches=65536", "--out=x.plan"]
-        self.refuse(["micro-batches 65536", "more than can be counted", "at most"], *deep, "--schedule=2bw", "--clip=0")
-        self.refuse(["micro-batches 65536", "one by one", "at most"], *deep, "--schedule=gpipe")
+        self.refuse(["--micro_batches=65536", "more than can be counted", "at most"], *deep, "--schedule=2bw", "--clip=0")
+        self.refuse(["--micro_batches=65536", "one by one", "at most"], *deep, "--schedule=gpipe")
 
     def test_mesh_and_step(self):
         self.compile(["--mesh", "data=0"], "--mesh=data=0")
@@ -402,7 +402,7 @@ class BadInputTest(BadInputCase):
         lag = ["train", "--plan=lag.plan", "--data=text.txt"]
         self.refuse(["--steps=12", "every 8 steps"], *lag, "--steps=12")
         self.refuse(["--checkpoint_every=4", "multiple"], *lag, "--steps=8", "--checkpoint_every=4", "--checkpoint_dir=lag")
-        self.refuse(["--clip", "do not wait"], *lag, "--steps=8", "--clip=1")
+        self.refuse(["--clip", "no update of this plan waits"], *lag, "--steps=8", "--clip=1")
         self.compile(["--precision=fp16", "bf16"], "--precision=fp16", "--batch=4")
         self.compile(["--residual=f64", "bf16"], "--residual=f64", "--precision=bf16", "--batch=4")
         self.compile(["--residual=bf16", "--precision=bf16"], "--residual=bf16", "--batch=4")

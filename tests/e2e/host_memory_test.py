@@ -211,10 +211,10 @@ class HostMemoryTest(FolderCase):
         order = ["--loss_pieces=auto", "--offload=activations", "--shard=states", "--shard=gradients", "--shard=weights", "--offload=states",
                  "--update_on=host", "--micro_batches=8"]
         self.assertEqual(tried, order)
-        # Of several that name one flag the last; what --offload names adds up.
+        # All of them, in the order of the help; of several that name one flag the last; what --offload names adds up.
         error = self.refuse(["no flag that was tried makes it fit"], *flags, "--memory=100KB")
         self.assertEqual(re.findall(r"trying (.*)", error)[-1],
-                         "--loss_pieces=auto --shard=weights --offload=activations,states --update_on=host --micro_batches=8")
+                         "--shard=weights --micro_batches=8 --loss_pieces=auto --offload=activations,states --update_on=host")
         # Blocks that are not recomputed yet, and gathers as they are.
         error = self.refuse(["no flag that was tried"], "--recompute=full:1,selective,gather", "--memory=100KB")
         self.assertIn("--recompute=full,gather", re.findall(r"trying (.*)", error))

@@ -66,6 +66,7 @@ class JsonNamesTest(unittest.TestCase):
             run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256", "--out=gpt.textproto",
                 cwd=folder)
             graph, train = "--graph=gpt.textproto", ("--data=data/train.bin", "--batch=4", "--steps=8", "--threads=1")
+            run("compile", graph, "--mesh=pipe=2,data=2", "--batch=8", "--micro_batches=2", "--out=c.plan", cwd=folder)
             search = ("search", graph, "--batch=4", "--cluster=h100", "--fix=context=1,tensor=1,micro_batches=1")
             reports = {
                 "compile": printed("compile", graph, "--mesh=pipe=2,data=2", "--batch=8", "--micro_batches=2", "--cluster=h100",
@@ -74,7 +75,7 @@ class JsonNamesTest(unittest.TestCase):
                     "compile", graph, "--batch=8", "--offload=states,weights", "--cluster=h100", "--device=cpu",
                     "--out=b.plan"))["headline"]),
                 "explain": printed("explain", "--plan=a.plan", "--processes=2"),
-                "simulate": printed("simulate", "--plan=a.plan", "--processes=2", "--steps=200"),
+                "simulate": printed("simulate", "--plan=c.plan", "--processes=2", "--steps=200"),
                 "simulate on a cluster": printed("simulate", "--plan=b.plan", "--cluster=h100"),
                 "verify": printed("verify", "--plan=a.plan"),
                 "diff": printed("diff", "a.plan", "b.plan"),

@@ -45,6 +45,25 @@ class SearchTest(FolderCase):
                 run("compile", *shlex.split(line), "--out=compiled.plan", cwd=self.dir)
                 self.assertEqual(self.read("best.plan"), self.read("compiled.plan"))
 
+    def test_the_recipe_of_the_best_compiles_to_its_plan(self):
+        cases = [["--fix=context=1,tensor=1"], ["--fix=pipe=2,schedule=zero_bubble", "--clip=0", "--learning_rate=1e-4"],
+                 ["--cluster=h100", "--fix=data=2,shard=weights,recompute=full"], ["--fix=data=2,micro_batches=1", "--memory=20MB"]]
+        for flags in cases:
+            with self.subTest(flags):
+                self.search(*flags, "--out=best.plan", "--out_recipe=best.recipe")
+                run("compile", "--recipe=best.recipe", "--out=compiled.plan", cwd=self.dir)
+                self.assertEqual(self.read("best.plan"), self.read("compiled.plan"))
+        self.refuse(["--out_recipe: cannot say --memory", "add --out=best.plan"], "--memory=20MB", "--out_recipe=best.recipe")
+
+    def test_what_a_recipe_says_of_choices_is_searched(self):
+        self.write("all.recipe", 'recipe { mesh { axis { name: "data" size: 4 } } batch: 4 recompute { term { policy: "full" } } fill_memory: true }\n'
+                                 'cluster: "cluster.textproto"\n')
+        found = json.loads(run("search", "--graph=gpt.textproto", "--devices=2", "--recipe=all.recipe", "--fix=data=2", "--top=1", "--format=json",
+                               "--out=best.plan", cwd=self.dir)[0])
+        self.assertEqual(found["plans"][0]["recompute"], "none")
+        run("compile", *shlex.split(found["plans"][0]["flags"]), "--out=compiled.plan", cwd=self.dir)
+        self.assertEqual(self.read("best.plan"), self.read("compiled.plan"))
+
     def test_a_name_with_a_blank_is_quoted(self):
         os.makedirs(self.dir + "/my model", exist_ok=True)
         self.write("my model/gpt's.textproto", self.read("gpt.textproto"))
@@ -54,7 +73,7 @@ class SearchTest(FolderCase):
     def test_text(self):
         text = self.search("--fix=context=1,tensor=1", "--top=3")
         for words in ["gpt on 2 devices of two nodes, 95.37 MiB each\n", "\nsearched: ", "\nfixed: context=1,tensor=1\n", "\nnot searched: tensor across nodes",
-                      " families of plans", "plans of one letter of bits give the same bits",
+                      " plan groups, ", "plans of one letter of bits give the same bits",
                       "(no run of this kind was compared)"]:
             self.assertIn(words, text)
         self.assertRegex(text, r"no plan of the space is more than [0-9.]+ % faster, by the simulator's times")
@@ -139,7 +158,7 @@ class SearchTest(FolderCase):
                 (["--fix=pipe=2,pipe=1"], ["--fix=pipe=1: contradicts an earlier --fix=pipe=2"]),
                 (["--fix=pipe=1,schedule=interleaved"], ["no plan on 2 devices has all of it; without schedule there are "]),
                 (["--fix=schedule=zb"], ["--fix=schedule=zb"]), (["--fix=expert=2"], ["no mixture of experts"]),
-                (["--why_not=pipe=two"], ["--why_not=pipe=two: ", "is no number"]),
+                (["--why_not=pipe=two"], ["--why_not=pipe=two: is no whole number"]),
                 (["--why_not=pipe=1", "--fix=pipe=2"], ["--why_not=pipe=1: contradicts"]),
                 (["--budget_seconds=0"], ["--budget_seconds=0: leaves no time"]), (["--budget_seconds=nan"], ["leaves no time"]),
                 (["--top=0"], ["--top=0: is out of range; use 1 or more"]), (["--top=100000"], ["use at most 1000"]),
@@ -181,7 +200,8 @@ class SearchTest(FolderCase):
 
     def test_pareto_flags(self):
         for flags, words in [(["--pareto", "--devices=2..7"], "is no range of doublings"), (["--pareto", "--out=x"], "--format=html"),
-                             (["--pareto", "--format=html"], "--out: is missing"), (["--pareto", "--why_not=pipe=2"], "leave one of the two out"),
+                             (["--pareto", "--format=html"], "--out: is missing"), (["--pareto", "--out_recipe=x"], "is of one plan"),
+                             (["--pareto", "--why_not=pipe=2"], "leave one of the two out"),
                              (["--price_per_device_hour=2"], "acts on nothing without --pareto"),
                              (["--pareto", "--price_per_device_hour=-1"], "is no price"),
                              (["--pareto", "--format=html", "--out=gpt.textproto/x"], "cannot be made")]:

@@ -37,6 +37,16 @@ class SimulateTest(FolderCase):
         for words in ["a step: ", "bubble", "exposed exchange", "idle", "hidden exchange", "stage 0, 1 device", "stage 1, 1 device", "critical path", "costliest boxing", "no --cluster"]:
             self.assertIn(words, text)
 
+    def test_rates_where_weights_lag_are_those_of_one_step(self):
+        told = {}
+        for schedule in "1f1b", "2bw":
+            run("compile", "--graph=gpt.textproto", "--mesh=pipe=2", "--batch=8", "--micro_batches=4", "--clip=0",
+                "--schedule=" + schedule, "--out=rates.plan", cwd=self.dir)
+            head = json.loads(run("explain", "--plan=rates.plan", "--format=json", cwd=self.dir)[0])["headline"]
+            self.assertAlmostEqual(head["tokens_a_second"] * head["step_seconds"], 8 * 8)
+            told[schedule] = json.loads(run("simulate", "--plan=rates.plan", "--format=json", cwd=self.dir)[0])["model_flops"]
+        self.assertEqual(told["2bw"], told["1f1b"])
+
     def cluster(self, text, name="made"):
         self.write(name + ".textproto", text)
         return f"--cluster={name}.textproto"

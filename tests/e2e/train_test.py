@@ -175,6 +175,11 @@ class TrainTest(FolderCase):
         self.assertEqual([row["loss"] for row in resumed][-2:], [row["loss"] for row in whole][2:])
         error = run("train", "--data=text.txt", "--steps=4", "--checkpoint_dir=none", "--resume=auto", cwd=self.dir, code=2)[1]
         self.assertIn("--graph: is missing, and --checkpoint_dir=none has no checkpoint to take it from", error)
+        for folder in os.listdir(self.dir + "/graph"):
+            if folder.startswith("step-"):
+                self.write(f"graph/{folder}/train.textproto", "")
+        error = run("train", "--data=text.txt", "--steps=6", "--checkpoint_dir=graph", "--resume", cwd=self.dir, code=2)[1]
+        self.assertIn("graph/step-00000004/train.textproto: is truncated", error)
 
     def test_resume_with_dropout_gives_the_bits_of_an_uninterrupted_run(self):
         run("model", "gpt", *MODEL, "--dropout=0.2", "--out=drop.textproto", cwd=self.dir)

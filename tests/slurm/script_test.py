@@ -226,8 +226,9 @@ class ScriptTest(JobCase):
             with self.subTest(sbatch), self.with_commands(sbatch=sbatch, scancel='echo "$@" >$job/scancelled'):
                 self.assertIn("`sbatch --parsable ", error := self.submit("slurm", "--max_jobs=2", code=code))
                 self.assertIn(words, error)
-                # The end of the job before is not lost.
+                # The end of the job before is not lost, and nothing of this one stays.
                 self.assertEqual([self.read(name) for name in ["final.json", "cancel", "jobs"]], ["7\n"] * 3)
+                self.assertEqual({"job.sh", "job.json", "job.plan", "attempts"} & set(os.listdir(self.job)), set())
         self.assertEqual(self.read("scancelled"), "12\n")
 
     def test_status_and_cancel_without_the_controller(self):

@@ -11,12 +11,28 @@ proto::DataType StoredType(proto::DataType type) {
   return type == proto::DATA_TYPE_UNSPECIFIED ? proto::F32 : type;
 }
 
+// The old form leaves zeros out, and they were meant: a default must not take their place.
+proto::Optimizer WithZeros(const proto::Optimizer& old) {
+  proto::Optimizer optimizer;
+  optimizer.set_learning_rate(old.learning_rate());
+  optimizer.set_min_learning_rate(old.min_learning_rate());
+  optimizer.set_lr_schedule(old.lr_schedule());
+  optimizer.set_warmup_steps(old.warmup_steps());
+  optimizer.set_decay_steps(old.decay_steps());
+  optimizer.set_beta1(old.beta1());
+  optimizer.set_beta2(old.beta2());
+  optimizer.set_epsilon(old.epsilon());
+  optimizer.set_weight_decay(old.weight_decay());
+  optimizer.set_clip(old.clip());
+  return optimizer;
+}
+
 }  // namespace
 
 proto::Trained FromOldTrain(const proto::Train& train) {
   proto::Trained trained;
   proto::Recipe& recipe = *trained.mutable_recipe();
-  *trained.mutable_optimizer() = train.optimizer();
+  if (train.has_optimizer()) *trained.mutable_optimizer() = WithZeros(train.optimizer());
   recipe.set_batch(train.batch());
   recipe.set_micro_batches(train.micro_batches());
   recipe.set_schedule(train.schedule().empty() ? "1f1b" : train.schedule());

@@ -3,11 +3,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/recipe/field_text.h"
 
 namespace oneflow {
 namespace {
-
-constexpr double kLeastSilence = 0.1, kMostSilence = 3600, kMostJoin = 24 * 3600;
 
 // HOST of HOST:PORT; brackets of an IPv6 address go with it.
 std::string FindHost(const std::string& address) { return address.substr(0, address.rfind(':')); }
@@ -19,19 +18,12 @@ bool IsLoopback(const std::string& host) {
   return host == "localhost" || host == "[::1]" || (IsNumeric(host) && host.rfind("127.", 0) == 0);
 }
 
+absl::Status CheckSeconds(std::string_view name, double seconds) {
+  const std::string where = absl::StrCat("--", ToAbsl(name), "=", seconds);
+  return CheckRange(where, *FindRow(RunRows(), name), seconds);
+}
+
 }  // namespace
-
-absl::Status CheckJoinSeconds(double join_seconds) {
-  if (join_seconds > 0 && join_seconds <= kMostJoin) return absl::OkStatus();
-  return InputError(absl::StrCat("--join_seconds=", join_seconds), "is out of range",
-                    absl::StrCat("use more than 0, and up to ", kMostJoin));
-}
-
-absl::Status CheckSilenceSeconds(double silence_seconds) {
-  if (silence_seconds >= kLeastSilence && silence_seconds <= kMostSilence) return absl::OkStatus();
-  return InputError(absl::StrCat("--silence_seconds=", silence_seconds), "is out of range",
-                    absl::StrCat("use ", kLeastSilence, " to ", kMostSilence));
-}
 
 absl::Status CheckMemberOptions(const MemberOptions& options) {
   if (options.processes < 1) {
@@ -44,8 +36,8 @@ absl::Status CheckMemberOptions(const MemberOptions& options) {
         absl::StrCat(options.process, " is not below --processes=", options.processes),
         "number the processes from 0");
   }
-  RETURN_IF_ERROR(CheckSilenceSeconds(options.silence_seconds));
-  RETURN_IF_ERROR(CheckJoinSeconds(options.join_seconds));
+  RETURN_IF_ERROR(CheckSeconds("silence_seconds", options.silence_seconds));
+  RETURN_IF_ERROR(CheckSeconds("join_seconds", options.join_seconds));
   const size_t colon = options.coordinator.rfind(':');
   int port = -1;
   if (colon == std::string::npos || colon == 0 ||

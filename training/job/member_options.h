@@ -38,10 +38,6 @@ struct MemberOptions {
   double silence_seconds = 5;  // process 0's counts for all
 };
 
-// Refuses times that are out of range; the error names --join_seconds or --silence_seconds.
-absl::Status CheckJoinSeconds(double join_seconds);
-absl::Status CheckSilenceSeconds(double silence_seconds);
-
 // Refuses options that are out of range, or that would send plain text beyond loopback. The error
 // names the flag.
 absl::Status CheckMemberOptions(const MemberOptions& options);

@@ -13,6 +13,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/attr_proto.h"
 #include "oneflow_core/graph/graph_text.h"
+#include "oneflow_core/recipe/complete_recipe.h"
 #include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/tensor_proto.h"
@@ -54,13 +55,15 @@ std::string TypeName(proto::DataType type) {
 std::string ValueText(const Row& row, const google::protobuf::Message& message) {
   const auto* recipe = dynamic_cast<const proto::Recipe*>(&message);
   if (recipe != nullptr && row.moves != nullptr) return row.moves(*recipe);
-  return HasField(row, message) ? FieldText(row, message) : std::string(row.default_text);
+  if (HasField(row, message)) return FieldText(row, message);
+  return row.default_text.empty() ? "none" : std::string(row.default_text);
 }
 
+// `all_known`: a choice of which `was` says nothing was not made.
 void CompareChoices(std::span<const Row> rows, const google::protobuf::Message& was,
-                    const google::protobuf::Message& now, Differences* all) {
+                    const google::protobuf::Message& now, bool all_known, Differences* all) {
   for (const Row& row : rows) {
-    if (row.bits == Bits::kNone || !HasField(row, was)) continue;  // not known
+    if (row.bits == Bits::kNone || !(all_known || HasField(row, was))) continue;
     all->Compare(absl::StrCat("--", ToAbsl(row.name)), ValueText(row, was), ValueText(row, now),
                  row.bits == Bits::kSums ? " (sums in another order)" : "");
   }
@@ -68,8 +71,10 @@ void CompareChoices(std::span<const Row> rows, const google::protobuf::Message& 
 
 std::string Numbers(const RunFacts& was, const RunFacts& now) {
   Differences all;
-  CompareChoices(RecipeRows(), was.recipe, now.recipe, &all);
-  CompareChoices(OptimizerRows(), was.optimizer, now.optimizer, &all);
+  // The recipe of a plan has all defaults; that of an older checkpoint (old_train.h) has not.
+  const bool complete = DifferingRows(RecipeRows(), was.recipe, WithDefaults(was.recipe)).empty();
+  CompareChoices(RecipeRows(), was.recipe, now.recipe, complete, &all);
+  CompareChoices(OptimizerRows(), was.optimizer, now.optimizer, false, &all);
   return all.text();
 }
 

@@ -77,6 +77,21 @@ TEST_CASE("ChangesOfRun: numbers, in one phrase") {
   CHECK(After([](RunFacts& f) { f.recipe.set_precision(proto::F32); }).empty());  // as unspecified
 }
 
+TEST_CASE("ChangesOfRun: what is said of one of the two alone") {
+  RunFacts lagging = Example(), old = Example();
+  lagging.recipe.set_schedule("2bw");
+  lagging.recipe.set_steps_a_round(8);
+  CHECK(
+      ChangesOfRun(lagging, Example()) ==
+      Changes{"with other numbers: --schedule 2bw, now synchronous; --steps_a_round 8, now none"});
+  CHECK(
+      ChangesOfRun(Example(), lagging) ==
+      Changes{"with other numbers: --schedule synchronous, now 2bw; --steps_a_round none, now 8"});
+  old.recipe.clear_gather();  // it does not know all
+  CHECK(ChangesOfRun(old, lagging) ==
+        Changes{"with other numbers: --schedule synchronous, now 2bw"});
+}
+
 TEST_CASE("ChangesOfRun: changes without effect on bits are not reported") {
   CHECK(After([](RunFacts& f) {
           f.recipe.set_schedule("zero_bubble");
@@ -109,6 +124,7 @@ TEST_CASE("ChangesOfRun: the mesh but for its stages") {
       Changes{"with other numbers: --mesh data=2, now one device a stage (sums in another order)"});
   RunFacts unknown = Example();
   unknown.recipe.clear_mesh();
+  unknown.recipe.clear_gather();  // of an older checkpoint
   CHECK(ChangesOfRun(unknown, Example()).empty());
 }
 

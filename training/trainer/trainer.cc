@@ -31,6 +31,18 @@ constexpr char kWeightsToBlame[] =
     ", before any update, so that no --learning_rate is to blame: look at the weights with which "
     "the run begins, which may be too large, and at the data";
 
+// Before the folder of checkpoints is touched.
+absl::Status CheckPrograms(const proto::Plan& plan, const proto::Run& run, bool validates) {
+  for (const auto& [name, needed] : {std::pair("train", true), std::pair("eval", validates),
+                                     std::pair("save", !run.checkpoint_dir().empty())}) {
+    if (!needed || FindProgram(plan, name) != nullptr) continue;
+    return InputError("plan of " + plan.model(),
+                      absl::StrCat("has no program \"", name, "\", so it cannot be trained"),
+                      "compile a graph that has a loss, by a recipe of purpose TRAINING");
+  }
+  return absl::OkStatus();
+}
+
 // A micro-batch of the forward alone takes a third of the time of one of a step.
 double StepsOfValidation(const proto::Plan& plan, int64_t batches) {
   const auto micro_batches =
@@ -76,6 +88,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const proto::Plan& plan
                                                          TrainerObserver observer) {
   std::unique_ptr<Trainer> trainer(
       new Trainer(plan, std::move(data), std::move(options), group, std::move(observer)));
+  RETURN_IF_ERROR(CheckPrograms(plan, trainer->options_.run, trainer->data_.validation != nullptr));
   RuntimeOptions& runtime = trainer->options_.runtime;
   RETURN_IF_ERROR(SetRuntimeOptions(trainer->options_.run, &runtime));
   runtime.trace = runtime.trace || !trainer->options_.run.trace().empty();

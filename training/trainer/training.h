@@ -22,7 +22,7 @@ namespace oneflow {
 
 // The same in all processes, but for `runtime`.
 struct TrainerOptions {
-  proto::Run run;       // as the user says it; completed by CompleteRun
+  proto::Run run;       // the user's; completed by CompleteRun
   int64_t attempt = 0;  // the training's; attempts of one folder have different numbers
   // Process 0 locks the folder of checkpoints, so that no other run writes there. False: a job sees
   // to that, and an older attempt of it may hold the lock on a host that was lost.

@@ -41,11 +41,27 @@ absl::Status FixedByPlan(const std::string& flag) {
                     "leave one of the two out");
 }
 
+// The newest checkpoint that can be opened; NotFound where there is none, and the error of the
+// newest where none can be opened.
+absl::StatusOr<std::string> NewestThatOpens(const std::string& dir) {
+  ASSIGN_OR_RETURN(const std::vector<ListedCheckpoint> all, ListCheckpoints(dir));
+  absl::Status newest;
+  for (const ListedCheckpoint& listed : all) {
+    if (!listed.complete) continue;
+    const absl::Status opened = CheckpointReader::Open(listed.folder).status();
+    if (opened.ok()) return listed.folder;
+    newest.Update(opened);
+  }
+  return newest.ok() ? absl::NotFoundError(dir) : newest;
+}
+
 // The folder of the checkpoint that the run begins with, or goes on from.
 absl::StatusOr<std::string> FindCheckpoint(const proto::Run& run) {
   if (!run.has_init_from()) {
-    const std::string resumed = CheckpointOfResume(run);
-    if (!resumed.empty()) return resumed;
+    if (MayGoOn(run)) {
+      const absl::StatusOr<std::string> newest = NewestThatOpens(run.checkpoint_dir());
+      if (!absl::IsNotFound(newest.status())) return newest;
+    }
     return InputError("--graph",
                       MayGoOn(run) ? "is missing, and --checkpoint_dir=" + run.checkpoint_dir() +
                                          " has no checkpoint to take it from"
@@ -155,13 +171,7 @@ absl::StatusOr<PlanRequest> RequestFromFlags(const Arguments& args, proto::Recip
 }
 
 std::string CheckpointOfResume(const proto::Run& run) {
-  if (!MayGoOn(run)) return "";
-  const absl::StatusOr<std::vector<ListedCheckpoint>> all = ListCheckpoints(run.checkpoint_dir());
-  if (!all.ok()) return "";  // the run reports it
-  for (const ListedCheckpoint& listed : *all) {
-    if (listed.complete && CheckpointReader::Open(listed.folder).ok()) return listed.folder;
-  }
-  return "";
+  return MayGoOn(run) ? NewestThatOpens(run.checkpoint_dir()).value_or("") : "";
 }
 
 absl::StatusOr<GraphSource> GraphFromFlags(const Arguments& args) {

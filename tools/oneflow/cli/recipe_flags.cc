@@ -21,6 +21,7 @@
 #include "tools/oneflow/cli/drop_dependents.h"
 #include "tools/oneflow/cli/flag_value.h"
 #include "tools/oneflow/cli/flags.h"
+#include "training/trainer/processes/launch.h"
 
 namespace oneflow {
 namespace {
@@ -230,7 +231,7 @@ absl::Status TakeRecipe(const Verb& verb, Arguments* args) {
     RETURN_IF_ERROR(TakeField(*flag, said, args, &others));
   }
   if (!dropped.empty()) others.push_back("without its " + absl::StrJoin(dropped, ", "));
-  if (!others.empty()) {
+  if (!others.empty() && !IsChild()) {
     std::fprintf(stderr, "oneflow: --recipe=%s, but %s\n", path.c_str(),
                  absl::StrJoin(others, ", ").c_str());
   }

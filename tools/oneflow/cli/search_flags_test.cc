@@ -26,29 +26,23 @@ T One(std::mt19937* random, const std::vector<T>& choices) {
   return choices[(*random)() % choices.size()];
 }
 
-Candidate Draw(std::mt19937* random) {
+proto::Recipe Draw(std::mt19937* random) {
   const auto one = [&](std::vector<const char*> words) {
     return std::string(One<const char*>(random, words));
   };
-  Candidate drawn;
-  PlanFamily& family = drawn.family;
-  family.mesh = *ParseMesh(one({"1", "data=2", "pipe=2,data=4x2", "pipe=4,tensor=8x2",
-                                "data=2,expert=4,context=2,tensor=2", "pipe=3"}));
-  family.micro_batches = One<int64_t>(random, {1, 2, 8});
-  family.schedule = one({"1f1b", "interleaved", "zero_bubble", "gpipe"});
-  family.chunks = family.schedule == "interleaved" ? One<int>(random, {2, 3}) : 1;
-  family.extra_in_flight = One<int64_t>(random, {0, 0, 3});
-  family.split_positions = One<int>(random, {0, 1}) == 1;
-  const proto::Recipe words = MakeRecipe(
-      "--shard=" +
+  return MakeCandidate(MakeRecipe(
+      "--mesh=" +
+      one({"1", "data=2", "pipe=2,data=4x2", "pipe=4,tensor=8x2",
+           "data=2,expert=4,context=2,tensor=2", "pipe=3"}) +
+      " --keep_axis_order=" + one({"true", "false"}) + " --micro_batches=" + one({"1", "2", "8"}) +
+      one({"", " --schedule=interleaved --chunks=2", " --schedule=interleaved --chunks=3",
+           " --schedule=zero_bubble", " --schedule=gpipe"}) +
+      one({"", "", " --extra_in_flight=3"}) + one({"", " --sequence_parallel"}) + " --shard=" +
       one({"none", "states", "gradients", "weights", "states:data,gradients:data,weights:data.1"}) +
       " --offload=" +
-      one({"none", "activations", "states", "activations:0.5,states", "activations:all,weights"}));
-  family.shard = words.shard();
-  family.offload = words.offload();
-  drawn.blocks.recompute = one({"", "selective", "full", "attention,gather"});
-  drawn.blocks.stage_layers = One<std::vector<int>>(random, {{}, {2, 1, 1, 2}, {3}});
-  return drawn;
+      one({"none", "activations", "states", "activations:0.5,states", "activations:all,weights"}) +
+      " --recompute=" + one({"none", "selective", "full", "attention,gather"}) +
+      one({"", " --stage_layers=2,1,1,2", " --stage_layers=3"})));
 }
 
 // The options that compile reads of these flags.
@@ -66,11 +60,11 @@ TEST_CASE("search: the flags of any candidate are read as the candidate") {
   const PlanRequest given = ReadOptions(common).value();
   std::mt19937 random(1);
   for (int i = 0; i < 300; ++i) {
-    const Candidate candidate = Draw(&random);
+    const proto::Recipe candidate = Draw(&random);
     const std::string line = common + CandidateFlags(candidate);
     INFO(line);
     const PlanRequest read = ReadOptions(line).value();
-    const PlanRequest meant = CandidateOptions(given, candidate);
+    const PlanRequest meant = CandidateRequest(given, candidate);
     CHECK(FlagsText(RecipeRows(), WithDefaults(read.recipe)) ==
           FlagsText(RecipeRows(), WithDefaults(meant.recipe)));
   }

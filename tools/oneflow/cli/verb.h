@@ -23,7 +23,7 @@ struct Arguments {
   bool Given(
       std::string_view flag) const;  // true if the user gave it, or the file of --recipe has it
 
-  std::vector<std::pair<std::string, std::string>> flags;  // those given, in order
+  std::vector<std::pair<std::string, std::string>> flags;  // in the order given
   proto::RecipeFile file;                                  // the file of --recipe
   std::set<std::string> of_recipe;                         // the flags that are given by it
 };

@@ -9,6 +9,7 @@
 
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/fold.h"
 #include "oneflow_core/print/plan_text.h"
@@ -151,7 +152,7 @@ std::string PageJson(const proto::Plan& plan, const std::string& proof,
   const Json json = {{"mesh", MeshText(plan.mesh())},
                      {"batch", plan.recipe().batch()},
                      {"micro_batches", plan.recipe().micro_batches()},
-                     {"schedule", plan.recipe().schedule()},
+                     {"schedule", ScheduleName(plan)},
                      {"precision", plan.recipe().precision() == proto::BF16 ? "bf16" : "f32"},
                      {"compared", ComparedText(summary.compared)},
                      {"proof", proof},

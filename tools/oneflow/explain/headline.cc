@@ -58,9 +58,8 @@ absl::Status Predict(const proto::Plan& plan, const absl::StatusOr<proto::Cluste
   double tokens_a_second = 0;
   const absl::StatusOr<ModelFacts> facts = FactsOfModel(plan);
   if (facts.ok() && seconds > 0) {
-    const auto steps = static_cast<double>(StepsARound(plan));
     const double sequences = static_cast<double>(train->micro_batches()) *
-                             static_cast<double>(train->micro_batch_size()) / steps;
+                             static_cast<double>(train->micro_batch_size());
     tokens_a_second = sequences * static_cast<double>(facts->sequence) / seconds;
   }
   auto& [text, json] = *headline;

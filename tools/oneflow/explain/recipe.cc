@@ -1,5 +1,4 @@
 // oneflow recipe: prints the complete recipe that made a plan.
-#include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +10,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/explain/recipe_file.h"
 
 namespace oneflow {
 namespace {
@@ -18,15 +18,12 @@ namespace {
 absl::Status PrintRecipe(const Arguments&) {
   if (FLAGS_plan.empty()) return InputError("--plan", "is missing", "write --plan=gpt.plan");
   ASSIGN_OR_RETURN(const proto::Plan plan, ReadPlan(FLAGS_plan));
-  proto::RecipeFile file;
-  file.mutable_model()->set_graph(FLAGS_plan);
-  *file.mutable_recipe() = plan.recipe();
-  *file.mutable_run()->mutable_optimizer() = plan.optimizer();
-  file.set_cluster(FLAGS_plan);
-
-  std::string text, json;
-  google::protobuf::TextFormat::PrintToString(file, &text);
-  text = absl::StrCat("# Made ", FLAGS_plan, ", whose graph and cluster it names.\n", text);
+  proto::Model model;
+  model.set_graph(FLAGS_plan);
+  const proto::RecipeFile file = MakeRecipeFile(plan, model, FLAGS_plan);
+  const std::string text = RecipeFileText(
+      absl::StrCat("Made ", FLAGS_plan, ", whose graph and cluster it names."), file);
+  std::string json;
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
   if (!google::protobuf::util::MessageToJsonString(file, &json, options).ok()) {

@@ -11,8 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_format.h"
+#include "planning/search/candidate.h"
 #include "planning/search/result_text.h"
 #include "planning/search/search.h"
 #include "planning/simulate/simulate_on.h"
@@ -22,6 +24,7 @@
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/explain/recipe_file.h"
 #include "tools/oneflow/explain/search_pareto.h"
 
 namespace oneflow {
@@ -49,12 +52,15 @@ std::string ShellWord(const std::string& word) {
 }
 
 // The flags that compile takes, too, as they were given, and the kind of devices. Without --memory
-// with --pareto, where it differs from plan to plan.
+// with --pareto, where it differs from plan to plan; and without --recipe, where the graph is
+// given: what it says is among the flags.
 std::string GivenFlags(const Arguments& args, proto::DeviceKind kind) {
   std::vector<std::string> words;
   for (const auto& [name, value] : args.flags) {
     const bool own = name == "out" || name == "format" || name == "threads" ||
-                     (name == "memory" && FLAGS_pareto);
+                     (name == "memory" && FLAGS_pareto) ||
+                     (name == "recipe" && !FLAGS_graph.empty()) ||
+                     FindRow(CandidateRows(), name) != nullptr;
     if (own || FindFlag(verbs::kCompile, name) == nullptr) continue;
     words.push_back(ShellWord(absl::StrCat("--", name, "=", value)));
   }
@@ -80,6 +86,9 @@ absl::StatusOr<SearchSpec> SpecFromFlags(const Arguments& args, int64_t devices)
                  spec.source.file.c_str());
   }
   ASSIGN_OR_RETURN(proto::Recipe recipe, RecipeFromFlags(args));
+  for (const Row& row : RecipeRows()) {
+    if (row.searched != Searched::kGiven) ClearField(row, &recipe);
+  }
   ASSIGN_OR_RETURN(spec.given, RequestFromFlags(args, std::move(recipe)));
   const bool gpus = spec.given.cluster.device().kind() == proto::Device::CUDA;
   if (!args.Given("device")) spec.given.recipe.set_device(gpus ? proto::CUDA : proto::CPU);
@@ -130,8 +139,26 @@ class ProgressLine {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-absl::Status SearchBest(const SearchSpec& spec, const SearchOptions& options,
+// The recipe of the best plan, for --out_recipe. It has no words for --memory, so then it names the
+// cluster that the plan keeps.
+absl::Status WriteRecipe(const Arguments& args, const proto::Plan& plan) {
+  proto::Model model = args.file.model();
+  if (!FLAGS_graph.empty()) {
+    model.Clear();
+    model.set_graph(FLAGS_graph);
+  }
+  const std::string cluster = args.Given("memory") ? FLAGS_out : FLAGS_cluster;
+  const std::string text =
+      RecipeFileText("Made by oneflow search.", MakeRecipeFile(plan, model, cluster));
+  return Annotate(WriteFile(FLAGS_out_recipe, text), "--out_recipe");
+}
+
+absl::Status SearchBest(const Arguments& args, const SearchSpec& spec, const SearchOptions& options,
                         const ResultFrame& frame) {
+  if (!FLAGS_out_recipe.empty() && args.Given("memory") && FLAGS_out.empty()) {
+    return InputError("--out_recipe", "cannot say --memory but by the plan that was made for it",
+                      "add --out=best.plan, or write memory_bytes in the file of --cluster");
+  }
   Fixes part = spec.fixed;
   RETURN_IF_ERROR(FLAGS_why_not.empty() ? absl::OkStatus()
                                         : AddFixes("--why_not=", FLAGS_why_not, &part));
@@ -143,6 +170,7 @@ absl::Status SearchBest(const SearchSpec& spec, const SearchOptions& options,
     ASSIGN_OR_RETURN(why_not, ExplainWhyNot(spec, part, result, options));
   }
   if (!FLAGS_out.empty()) RETURN_IF_ERROR(WritePlan(result.best, FLAGS_out));
+  if (!FLAGS_out_recipe.empty()) RETURN_IF_ERROR(WriteRecipe(args, result.best));
   const std::string file = FLAGS_out.empty() ? "" : "the best plan: " + FLAGS_out + "\n";
   Report report = DescribeResult(frame, result);
   if (!why_not.empty()) report.json["why_not"] = why_not;
@@ -166,7 +194,7 @@ absl::Status SearchPlans(const Arguments& args) {
                           .given_flags = GivenFlags(args, spec.given.recipe.device()),
                           .space = DescribeSpace(spec)};
   if (FLAGS_pareto) return SearchFront(spec, devices, options, frame);
-  return SearchBest(spec, options, frame);
+  return SearchBest(args, spec, options, frame);
 }
 
 }  // namespace

@@ -264,18 +264,20 @@ absl::StatusOr<std::vector<std::string>> WriteAndStart(const JobDir& dir, const 
   return written;
 }
 
-// The same. A job would take the end of an earlier one for its own; where none starts, the
-// directory keeps that end.
+// The same. Where no job starts, the files of the directory are what they were: those of an earlier
+// job with its end, or none.
 absl::StatusOr<std::vector<std::string>> ReplaceJob(const JobDir& dir, const JobSpec& spec,
                                                     const proto::Plan& plan, const JobLock& lock) {
-  std::vector<std::pair<std::string, std::string>> earlier;
-  for (const char* name : {"final.json", "cancel", "jobs"}) {
-    const absl::StatusOr<std::string> bytes = ReadFile(dir.File(name));
-    if (bytes.ok()) earlier.emplace_back(dir.File(name), *bytes);
+  std::vector<std::pair<std::string, absl::StatusOr<std::string>>> earlier;
+  for (const char* name : {"final.json", "cancel", "jobs", "attempts", "job.plan",
+                           "graph.textproto", "jobset.yaml", "job.sh", "job.json"}) {
+    earlier.emplace_back(dir.File(name), ReadFile(dir.File(name)));
   }
   absl::StatusOr<std::vector<std::string>> jobs = WriteAndStart(dir, spec, plan, lock);
   if (!jobs.ok()) {
-    for (const auto& [path, bytes] : earlier) (void)WriteFile(path, bytes);
+    for (const auto& [path, bytes] : earlier) {
+      (void)(bytes.ok() ? WriteFile(path, *bytes) : Remove(path));
+    }
   }
   return jobs;
 }

@@ -19,13 +19,6 @@
 namespace oneflow {
 namespace {
 
-// A plan whose updates wait for no norm cannot clip by it.
-absl::Status CheckClip(const proto::Plan& plan, const proto::Optimizer& optimizer) {
-  if (plan.recipe().global_norm() || optimizer.clip() == 0) return absl::OkStatus();
-  return InputError("--clip", "the updates of this plan do not wait for the norm of the gradients",
-                    "leave it out, or compile with --global_norm and a synchronous schedule");
-}
-
 // A new run moves the checkpoints of its folder aside: not those that it begins with.
 absl::Status CheckKeepsSource(const proto::Run& run) {
   std::error_code error;
@@ -67,7 +60,7 @@ absl::StatusOr<PreparedTraining> PrepareTraining(proto::Run run, proto::Plan pla
   run = CompleteRun(plan, std::move(run));
   RETURN_IF_ERROR(CheckOptimizer(run.optimizer(), "--"));
   RETURN_IF_ERROR(CheckDecay(given, run.optimizer()));
-  RETURN_IF_ERROR(CheckClip(plan, run.optimizer()));
+  RETURN_IF_ERROR(CheckClip(run.optimizer(), plan.recipe().global_norm()));
   return PreparedTraining{std::move(plan), std::move(data), std::move(run)};
 }
 

@@ -25,7 +25,7 @@ struct ProcessCores {
 
 struct CoreShare {
   std::vector<int> cores;  // the process is to use these
-  int processes = 1;       // those of its host that are to use any of them, itself included
+  int processes = 1;       // processes of its host that are to use any of them, itself included
   int threads = 1;         // threads that may compute at once
   bool operator==(const CoreShare&) const = default;
 };
