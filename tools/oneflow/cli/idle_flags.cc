@@ -11,6 +11,7 @@
 #include "oneflow_core/recipe/row.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "planning/recipe/make_plan.h"
+#include "tools/oneflow/cli/plan_file.h"
 
 namespace oneflow {
 
@@ -36,9 +37,12 @@ absl::Status WarnOfIdleFlags(const Arguments& args, const PlanRequest& request,
   ASSIGN_OR_RETURN(const PlanRequest complete, Completed(request));
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(complete.recipe.mesh()));
   const PlanCase plan{complete.recipe, graph, mesh};
+  // A printed recipe says every choice; whoever writes his own means what he says.
+  const bool printed = IsPlanFile(args.file.model().graph());
   for (const Row& row : RecipeRows()) {
     const std::string name(row.name);
-    if (row.idle == nullptr || !args.Given(name) || args.of_recipe.contains(name)) continue;
+    if (row.idle == nullptr || !args.Given(name)) continue;
+    if (printed && args.of_recipe.contains(name)) continue;
     const std::string why(row.idle(plan));
     if (why.empty()) continue;
     const char* idle = why.starts_with("asks") ? "" : "acts on nothing in this plan: ";

@@ -18,6 +18,7 @@
 #include "planning/recipe/changes_that_fit.h"
 #include "planning/recipe/make_plan.h"
 #include "tools/oneflow/cli/cluster_flags.h"
+#include "tools/oneflow/cli/drop_dependents.h"
 #include "tools/oneflow/cli/flag_table.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/idle_flags.h"
@@ -72,27 +73,36 @@ absl::StatusOr<std::string> FindCheckpoint(const proto::Run& run) {
   return LatestCheckpoint(run.init_from());
 }
 
-// A choice that is not said is that of the run that goes on, if WarnOfChanges compares it; so the
-// run stays the same.
-absl::Status TakeFromRun(const Arguments& args, const std::string& checkpoint,
-                         PlanRequest* request) {
-  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
-  const auto take = [&](std::string_view name) {
-    if (args.Given(name)) return;
-    CopyField(*FindRow(RecipeRows(), name), reader->recipe(), &request->recipe);
-  };
-  take("documents");
-  if (!args.Given("batch") && !args.Given("sync_every")) {
-    take("batch");
-    take("micro_batches");
+// Whether the batch divides into the micro-batches, and each of them over the data axes.
+bool Divide(const proto::Recipe& recipe) {
+  int64_t parts = recipe.micro_batches();
+  for (const auto& axis : recipe.mesh().axis()) {
+    if (axis.name().starts_with("data")) parts *= axis.size();
   }
-  if (!args.Given("precision")) {
-    take("precision");
-    take("residual");
+  return recipe.batch() % parts == 0;
+}
+
+// True of a choice that is as it was by default, or that was made for another mesh.
+bool IsOfOldRun(const Row& row, const proto::Recipe& was, const proto::Recipe& now) {
+  const Row& mesh = *FindRow(RecipeRows(), "mesh");
+  if (row.name == "mesh" || row.name == "device") return true;
+  const bool names_axes = row.name == "experts" || row.name == "reduce" || row.name == "shard";
+  if (names_axes && FieldText(mesh, was) != FieldText(mesh, now)) return true;
+  return row.moves != nullptr && row.moves(was) == row.moves(WithDefaults({}));
+}
+
+// A choice that moves bits and is not said is that of the run that goes on, so that this stays the
+// same.
+absl::StatusOr<proto::Recipe> TakeFromRun(const Arguments& args, proto::Recipe run,
+                                          proto::Recipe recipe) {
+  DropDependents(RecipeRows(), args, &run);
+  for (const Row& row : RecipeRows()) {
+    if (row.bits == Bits::kNone || HasField(row, recipe) || IsOfOldRun(row, run, recipe)) continue;
+    CopyField(row, run, &recipe);
   }
-  take("loss_pieces");
-  ASSIGN_OR_RETURN(request->optimizer, OptimizerFromFlags(args, reader->optimizer()));
-  return absl::OkStatus();
+  const bool of_run = recipe.has_micro_batches() && !args.Given("micro_batches");
+  if (of_run && !Divide(WithDefaults(recipe))) recipe.clear_micro_batches();
+  return recipe;
 }
 
 // The source and the request of compiling, according to the flags.
@@ -105,16 +115,21 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
   ToCompile result;
   ASSIGN_OR_RETURN(result.source, GraphFromFlags(args));
   const proto::Graph& graph = result.source.graph;
-  ASSIGN_OR_RETURN(proto::Recipe recipe, RecipeFromFlags(args));
+  ASSIGN_OR_RETURN(proto::Recipe recipe, RecipeSaid(args));
   if (!recipe.has_mesh()) *recipe.mutable_mesh() = graph.mesh();
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(recipe.mesh()));
   WarnOfAxes(graph, mesh);
-  ASSIGN_OR_RETURN(result.request, RequestFromFlags(args, std::move(recipe)));
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  proto::Optimizer optimizer;
   if (FLAGS_graph.empty() && !args.file.model().has_family() && !run.has_init_from()) {
     // The graph is that of this checkpoint.
-    RETURN_IF_ERROR(TakeFromRun(args, CheckpointOfResume(run), &result.request));
+    ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(CheckpointOfResume(run)));
+    ASSIGN_OR_RETURN(recipe, TakeFromRun(args, reader->recipe(), std::move(recipe)));
+    optimizer = reader->optimizer();
   }
+  RETURN_IF_ERROR(JoinSteps(args, &recipe));
+  ASSIGN_OR_RETURN(result.request, RequestFromFlags(args, std::move(recipe)));
+  ASSIGN_OR_RETURN(result.request.optimizer, OptimizerFromFlags(args, std::move(optimizer)));
   RETURN_IF_ERROR(WarnOfIdleFlags(args, result.request, graph));
   return result;
 }
@@ -148,6 +163,8 @@ absl::StatusOr<PlanRequest> RequestFromFlags(const Arguments& args, proto::Recip
     const std::string file = args.Repeated("order")[0];
     ASSIGN_OR_RETURN(const std::string text, ReadFile(file, "--order wants a textproto"));
     ASSIGN_OR_RETURN(*request.recipe.mutable_order(), ParseOrder(text, file));
+  } else if (request.recipe.has_order() && request.recipe.order().name().empty()) {
+    request.recipe.mutable_order()->set_name(FLAGS_recipe);  // what is wrong in it begins with it
   }
   if (!FLAGS_layouts_out.empty()) request.recipe.set_state_layouts(true);
   return request;
@@ -159,8 +176,9 @@ std::string CheckpointOfResume(const proto::Run& run) {
 
 absl::StatusOr<GraphSource> GraphFromFlags(const Arguments& args) {
   if (FLAGS_graph.empty() && args.file.model().has_family()) {
-    ASSIGN_OR_RETURN(const proto::Model model, CompleteModel(args.file.model()));
-    return GraphSource{BuildModel(model), FLAGS_recipe, {}};
+    const absl::StatusOr<proto::Model> model = CompleteModel(args.file.model());
+    RETURN_IF_ERROR(Annotate(model.status(), FLAGS_recipe));
+    return GraphSource{BuildModel(*model), FLAGS_recipe, {}};
   }
   std::string path = FLAGS_graph;
   if (path.empty()) {

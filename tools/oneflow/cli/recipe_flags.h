@@ -17,12 +17,20 @@ absl::Status SetGiven(std::span<const Row> rows, const Arguments& args,
                       google::protobuf::Message* message);
 
 // Reads the file of --recipe, if it is given: what it says is given from then on, as if its fields
-// were flags; fields that the verb has no flag for are passed over. A flag that says otherwise
-// counts, and a line on stderr names it. Errors begin "file:line:".
+// were flags; passed over are fields that the verb has no flag for, and those of a training's run
+// that mean another thing there. A flag that says otherwise counts, and what depends on the file's
+// value is dropped (drop_dependents.h): a line on stderr says both. A search passes over what it
+// chooses, and says so. Beside --plan the file's run counts alone. Errors begin "file:line:".
 absl::Status TakeRecipe(const Verb& verb, Arguments* args);
 
-// The recipe as said: fields that are not said are absent. A step has the sequences and
-// micro-batches of all --sync_every steps that share an update.
+// The recipe as said: fields that are not said are absent.
+absl::StatusOr<proto::Recipe> RecipeSaid(const Arguments& args);
+
+// Steps that share an update are one step of all their sequences and micro-batches: those of
+// --sync_every steps.
+absl::Status JoinSteps(const Arguments& args, proto::Recipe* recipe);
+
+// Both.
 absl::StatusOr<proto::Recipe> RecipeFromFlags(const Arguments& args);
 
 // The run as said, its optimizer among it.

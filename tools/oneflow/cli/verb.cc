@@ -71,10 +71,9 @@ absl::Status NoSuchFlag(const Verb& verb, const std::string& name) {
     return InputError("--" + ours, "is not given to `oneflow search`", advice);
   }
   if (const std::string list = VerbsWith(ours); !list.empty()) {
-    return InputError("--" + name,
-                      absl::StrCat(who, " has no such flag",
-                                   meant.empty() ? "" : ", which is --" + meant + " here"),
-                      absl::StrCat("it is a flag of ", list, "; ", SeeHelp(verb)));
+    const std::string which = meant.empty() ? "it is" : "it may mean --" + meant + ", which is";
+    return InputError("--" + name, who + " has no such flag",
+                      absl::StrCat(which, " a flag of ", list, "; ", SeeHelp(verb)));
   }
   if (const std::string_view advice = AdviceOn(name); !advice.empty()) {
     return InputError("--" + name, "is not a flag of oneflow", advice);

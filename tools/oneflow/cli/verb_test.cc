@@ -153,7 +153,7 @@ TEST_CASE("arguments: the error for a flag without a single equivalent says what
         "--steps: `oneflow compile` has no such flag; it is a flag of explain, train, simulate, "
         "submit; see `oneflow compile --help`");
   CHECK_THAT(Error(verbs::kVerify, {"--lr=2"}),
-             Contains("which is --learning_rate here; it is a flag of compile, explain, "
+             Contains("it may mean --learning_rate, which is a flag of compile, explain, "
                       "train, simulate, submit"));
   CHECK_THAT(Error(verbs::kCompile, {"--nofuse"}), Contains("write --fuse=false"));
   CHECK_THAT(Error(verbs::kCompile, {"--no_fuse"}), Contains("write --fuse=false"));

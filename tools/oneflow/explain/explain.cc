@@ -43,7 +43,7 @@ absl::StatusOr<std::optional<ProcessTraffic>> ProcessTrafficFromFlags(const Argu
 
 // Refuses flags that the format does not use.
 absl::Status CheckFlagsOfFormat(const Arguments& args, const std::string& format) {
-  if (args.Given("steps") && !args.of_recipe.contains("steps") && format != "html") {
+  if (args.Given("steps") && format != "html") {
     return InputError("--steps", "acts on nothing with --format=" + format,
                       "leave it out, or add --format=html, which simulates steps");
   }

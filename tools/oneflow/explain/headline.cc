@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/cost/host_cost.h"
@@ -33,7 +34,13 @@ constexpr int64_t kMostFirings = int64_t{1} << 24;
 absl::Status Predict(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
                      bool proved, Report* headline) {
   const proto::Program* train = FindProgram(plan, "train");
-  if (train == nullptr) return absl::NotFoundError("the plan has no program train");
+  if (train == nullptr) {
+    const auto name = [](std::string* text, const proto::Program& program) {
+      absl::StrAppend(text, program.name());
+    };
+    return absl::NotFoundError(absl::StrCat("the plan has no program train; it has ",
+                                            absl::StrJoin(plan.program(), ", ", name)));
+  }
   if (!cluster.ok()) return cluster.status();
   // A refused plan is proved again for the message of the refusal.
   const absl::StatusOr<SimulatedRun> simulated = (proved ? SimulateProved : SimulateOn)(

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/file.h"
+#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/verify/read_plan.h"
 #include "proto/recipe.pb.h"
@@ -22,14 +23,16 @@ absl::Status PrintRecipe(const Arguments&) {
   const proto::RecipeFile file = MakeRecipeFile(plan, model, FLAGS_plan);
   const std::string text = RecipeFileText(
       absl::StrCat("Made ", FLAGS_plan, ", whose graph and cluster it names."), file);
-  if (!FLAGS_out.empty()) return Annotate(WriteFile(FLAGS_out, text), "--out");
   std::string json;
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
   if (!google::protobuf::util::MessageToJsonString(file, &json, options).ok()) {
     return absl::InternalError("a recipe has no JSON");
   }
-  return Print(text, nlohmann::ordered_json::parse(json), 1);
+  const auto parsed = nlohmann::ordered_json::parse(json);
+  if (FLAGS_out.empty()) return Print(text, parsed, 1);
+  return Annotate(WriteFile(FLAGS_out, FLAGS_format == "json" ? JsonText(parsed, 1) + "\n" : text),
+                  "--out");
 }
 
 }  // namespace
