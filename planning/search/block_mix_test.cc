@@ -74,8 +74,9 @@ GroupCosts Make(const Case& at, const std::vector<ShortCosts>& costs, bool fits_
   if (at.stages > 1)
     *group.mutable_mesh() = MakeRecipe("--mesh=pipe=" + std::to_string(at.stages)).mesh();
   group.set_micro_batches(at.micro_batches), group.set_chunks(at.chunks);
-  absl::StatusOr<GroupCosts> made =
-      GroupCosts::Make(PlanRequest(), group, costs, at.slices, fits_orders);
+  PlanRequest given;
+  given.recipe.set_batch(at.micro_batches);
+  absl::StatusOr<GroupCosts> made = GroupCosts::Make(given, group, costs, at.slices, fits_orders);
   INFO(made.status().message());
   REQUIRE(made.ok());
   return *std::move(made);
