@@ -78,7 +78,7 @@ std::vector<Change> ListChanges(const proto::Graph& graph, const proto::Recipe& 
       half->mutable_activations()->set_all(false);
     });
   }
-  if (trains && given.loss_pieces() == 0) change("--loss_pieces=auto");
+  if (trains && given.loss_pieces() == 0) change("--loss_pieces=auto", kSums);
   if (trains && !activations) offload([](proto::Offload* more) { more->mutable_activations(); });
   const TokenParts parts = CountTokenParts(given.mesh());
   for (const char* flags : {"--shard=states", "--shard=gradients", "--shard=weights"}) {

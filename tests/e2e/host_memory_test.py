@@ -204,6 +204,7 @@ class HostMemoryTest(FolderCase):
         error = self.refuse(["it fits with\n"], *flags, f"--memory={needs['--offload=states']}")
         offered = re.findall(r"^  (--.*): ([\d.]+) GiB, a step of (\S+) s", error, re.MULTILINE)
         names = [flag for flag, _, _ in offered]
+        self.assertRegex(error, r"\n  --offload=states: .* s(\n|$)")
         self.assertIn("--offload=states", names)
         for flag, gib, _ in offered:
             self.assertAlmostEqual(float(gib), self.told(*flags, flag)["stages"][0]["arena_bytes"] / 2**30, delta=0.01)
@@ -211,6 +212,11 @@ class HostMemoryTest(FolderCase):
         order = ["--loss_pieces=auto", "--offload=activations", "--shard=states", "--shard=gradients", "--shard=weights", "--offload=states",
                  "--update_on=host", "--micro_batches=8"]
         self.assertEqual(tried, order)
+        # A line says where bits move.
+        given = ["--mesh=data=2", "--recompute=full", "--micro_batches=1"]
+        fewer = self.told(*given[:-1], "--micro_batches=2")["stages"][0]["arena_bytes"]
+        self.assertRegex(self.refuse(["it fits with\n"], *given, f"--memory={fewer}"),
+                         r"\n  --micro_batches=2: .* \(sums in another order\)")
         # All of them, in the order of the help; of several that name one flag the last; what --offload names adds up.
         error = self.refuse(["no flag that was tried makes it fit"], *flags, "--memory=100KB")
         self.assertEqual(re.findall(r"trying (.*)", error)[-1],
