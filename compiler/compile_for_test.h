@@ -27,8 +27,8 @@ inline PlanRequest OptionsFor(const std::string& mesh, int64_t batch = 16,
                               int64_t micro_batches = 4, const std::string& schedule = "1f1b",
                               const std::string& flags = "") {
   return {.recipe = MakeRecipe("--mesh=" + mesh + " --batch=" + std::to_string(batch) +
-                             " --micro_batches=" + std::to_string(micro_batches) +
-                             " --schedule=" + schedule + " " + flags)};
+                               " --micro_batches=" + std::to_string(micro_batches) +
+                               " --schedule=" + schedule + " " + flags)};
 }
 
 }  // namespace oneflow

@@ -73,7 +73,8 @@ struct Result {
   }
 };
 
-google::protobuf::RepeatedPtrField<proto::Group> ListGroups(const std::vector<const Graph*>& graphs) {
+google::protobuf::RepeatedPtrField<proto::Group> ListGroups(
+    const std::vector<const Graph*>& graphs) {
   const std::vector<proto::Group> groups = FindGroups(graphs);
   return {groups.begin(), groups.end()};
 }

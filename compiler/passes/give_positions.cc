@@ -86,8 +86,9 @@ absl::Status ExpectRuns(const Graph& graph, const std::vector<int32_t>& position
     return InputError(Where(op),
                       absl::StrCat("queues tokens in runs of ", run, ", which ", parts,
                                    " parts of the sequence of ", positions.size(), " would cut"),
-                      absl::StrCat("make it of runs of ", longest, " (`oneflow model llama --routed_positions=",
-                                   longest, "`) or of a divisor, or split positions less"));
+                      absl::StrCat("make it of runs of ", longest,
+                                   " (`oneflow model llama --routed_positions=", longest,
+                                   "`) or of a divisor, or split positions less"));
   }
   return absl::OkStatus();
 }

@@ -106,7 +106,8 @@ absl::Status AnnotateRecompute(Graph* graph, const proto::Recompute& recompute, 
   if (policy_of.empty()) {
     proto::Recompute terms = recompute;
     terms.set_gather(false);
-    return InputError("--recompute=" + kRecomputeForm.print(terms), "\"" + graph->name + "\" has no blocks",
+    return InputError("--recompute=" + kRecomputeForm.print(terms),
+                      "\"" + graph->name + "\" has no blocks",
                       "write `recompute: \"name\"` on the graph's ops");
   }
   const std::map<int, std::string> unfused = FindUnfusedAttention(*graph);

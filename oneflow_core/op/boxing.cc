@@ -32,9 +32,7 @@ Rows MakeBoxingRows(const Primitive& primitive, const OpView& v) {
 }
 
 // The logical tensor is the same, so is its gradient.
-InputGrads SameGradient(GradientContext& g) {
-  return g.output_grads;
-}
+InputGrads SameGradient(GradientContext& g) { return g.output_grads; }
 
 OpDef MakeBoxing(const Primitive& primitive) {
   // A kernel does it; all others are exchanges.

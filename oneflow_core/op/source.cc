@@ -98,30 +98,31 @@ std::vector<OpDef> SourceOps() {
        .on_cuda = false},
       {.kind = "variable",
        .usage = "-> w (the op's shape)",
-       .attrs = {{"init", AttrType::kString},
-                 {"init_value", AttrType::kDouble},
-                 {"decay", AttrType::kBool},
-                 // Mesh axes, "data,expert": a variable that is split over them and read as B is
-                 // gathered once a step; else anew in every micro-batch and pass.
-                 {"gather_once", AttrType::kString},
-                 // Mesh axes over which states are split along `split_dim`, over which the gradient
-                 // is, and over which it is summed as a micro-batch ends without a split
-                 // (model/sharding.h); `gather_shared`: a forward and its backward share a gather.
-                 {"states", AttrType::kString},
-                 {"gradients", AttrType::kString},
-                 {"reduced", AttrType::kString},
-                 {"split_dim", AttrType::kInt},
-                 {"gather_shared", AttrType::kBool},
-                 // What rests in the host's memory: "states,weights,update" (model/annotate_offload.h).
-                 {"host", AttrType::kString},
-                 // The variable that a replica on another stage, or a state of the optimizer,
-                 // stands for.
-                 OwnAttr("variable", AttrType::kString),
-                 // Nothing initialises, saves or loads it.
-                 OwnAttr("transient", AttrType::kBool),
-                 // Versions it holds, and by how many updates a step's lag behind.
-                 OwnAttr("versions", AttrType::kInt),
-                 OwnAttr("lag", AttrType::kInt)},
+       .attrs =
+           {{"init", AttrType::kString},
+            {"init_value", AttrType::kDouble},
+            {"decay", AttrType::kBool},
+            // Mesh axes, "data,expert": a variable that is split over them and read as B is
+            // gathered once a step; else anew in every micro-batch and pass.
+            {"gather_once", AttrType::kString},
+            // Mesh axes over which states are split along `split_dim`, over which the gradient
+            // is, and over which it is summed as a micro-batch ends without a split
+            // (model/sharding.h); `gather_shared`: a forward and its backward share a gather.
+            {"states", AttrType::kString},
+            {"gradients", AttrType::kString},
+            {"reduced", AttrType::kString},
+            {"split_dim", AttrType::kInt},
+            {"gather_shared", AttrType::kBool},
+            // What rests in the host's memory: "states,weights,update" (model/annotate_offload.h).
+            {"host", AttrType::kString},
+            // The variable that a replica on another stage, or a state of the optimizer,
+            // stands for.
+            OwnAttr("variable", AttrType::kString),
+            // Nothing initialises, saves or loads it.
+            OwnAttr("transient", AttrType::kBool),
+            // Versions it holds, and by how many updates a step's lag behind.
+            OwnAttr("versions", AttrType::kInt),
+            OwnAttr("lag", AttrType::kInt)},
        .infer = InferVariable,
        .signatures = SourceRows,
        .flops = NoFlops,

@@ -114,7 +114,8 @@ std::string_view IdleContextPieces(const PlanCase& plan) {
   }
   const int64_t groups = FindDim(plan.graph, "groups");
   const int64_t heads = groups > 0 ? groups : FindDim(plan.graph, "heads");
-  return Unless(heads == 0 || pieces <= heads, "asks for more than there is: keys and values have fewer heads");
+  return Unless(heads == 0 || pieces <= heads,
+                "asks for more than there is: keys and values have fewer heads");
 }
 
 std::string_view IdlePrefetch(const PlanCase& plan) {
@@ -126,7 +127,8 @@ std::string_view IdleRecompute(const PlanCase& plan) {
   const int blocks = CountBlocks(plan.graph);
   for (const proto::Recompute::Term& term : plan.recipe.recompute().term()) {
     for (const int count : term.counts()) {
-      if (blocks > 0 && count > blocks) return "asks for more than there is: the model has fewer blocks";
+      if (blocks > 0 && count > blocks)
+        return "asks for more than there is: the model has fewer blocks";
     }
   }
   return Unless(

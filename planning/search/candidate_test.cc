@@ -24,7 +24,7 @@ TEST_CASE("candidate: flags leave out what has its default, but for the mesh") {
 TEST_CASE("candidate: a request keeps what is given beside the choices") {
   const PlanRequest given = {
       .recipe = MakeRecipe("--batch=64 --loss_pieces=auto --reduce=each_micro_batch --gather=once "
-                         "--update_on=host --shard=states --stage_layers=1,1")};
+                           "--update_on=host --shard=states --stage_layers=1,1")};
   const proto::Recipe candidate = Some(
       "--mesh=data=4 --micro_batches=4 --shard=weights --offload=states "
       "--recompute=selective");

@@ -53,8 +53,8 @@ TEST_CASE("a weight that takes two exchanges for a use is gathered ahead") {
   for (const int ahead : {1, 2}) {
     PlanRequest request{
         .recipe = MakeRecipe("--mesh=pipe=2,data=4,tensor=4 --batch=1536 --micro_batches=16 "
-                           "--recompute=full --precision=bf16 --sequence_parallel "
-                           "--shard=weights --device=cuda"),
+                             "--recompute=full --precision=bf16 --sequence_parallel "
+                             "--shard=weights --device=cuda"),
         .cluster = A100()};
     request.recipe.set_prefetch(ahead);
     const proto::Model model =

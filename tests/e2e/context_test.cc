@@ -191,7 +191,8 @@ int64_t ArenaBytes(const std::string& mesh, const char* recompute, int layers, i
   config.set_layers(layers), config.set_hidden(256), config.set_inner(512), config.set_heads(8);
   config.set_groups(2), config.set_head_dim(32), config.set_vocab(64),
       config.set_sequence(positions);
-  PlanRequest request{.recipe = MakeRecipe("--mesh=" + mesh + " --batch=1 --recompute=" + recompute)};
+  PlanRequest request{.recipe =
+                          MakeRecipe("--mesh=" + mesh + " --batch=1 --recompute=" + recompute)};
   request.cluster.mutable_device()->set_kernel_threads(1);
   const auto plan = Compile(BuildModel(config), "long", request).value();
   return plan.memory(0).arena_bytes();

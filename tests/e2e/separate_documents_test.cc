@@ -75,8 +75,8 @@ struct Case {
 proto::Plan CompileCase(const Case& c) {
   PlanRequest request{
       .recipe = MakeRecipe(absl::StrCat("--mesh=", c.mesh, " --batch=", c.batch,
-                                      " --micro_batches=", c.micro_batches,
-                                      " --recompute=", c.recompute, " --schedule=", c.schedule))};
+                                        " --micro_batches=", c.micro_batches,
+                                        " --recompute=", c.recompute, " --schedule=", c.schedule))};
   request.recipe.set_documents(c.documents);
   proto::Optimizer& optimizer = request.optimizer;
   optimizer.set_learning_rate(1e-3);

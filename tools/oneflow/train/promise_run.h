@@ -14,9 +14,9 @@ namespace oneflow {
 
 // On --cluster. Without it: for GPUs on the cluster that the plan was compiled for, and nothing
 // where that says nothing of their rates; else on this machine, whose times of the plan's kernels
-// (`setups`) are measured, in some tenths of a second. `machine_flops`: matrix rate of the machine for all `processes` of the run.
-// `predicts`: the steps are wanted, too. Fails where --cluster is invalid; other failures are
-// reported on stderr, and nothing is promised.
+// (`setups`) are measured, in some tenths of a second. `machine_flops`: matrix rate of the machine
+// for all `processes` of the run. `predicts`: the steps are wanted, too. Fails where --cluster is
+// invalid; other failures are reported on stderr, and nothing is promised.
 absl::StatusOr<std::optional<Promise>> PromiseOfRun(const Arguments& args, const Runtime& runtime,
                                                     const KernelSetups& setups, int processes,
                                                     double machine_flops, bool predicts);
