@@ -1,29 +1,25 @@
 #include "planning/search/ladder.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 #include "compiler/compile.h"
 #include "oneflow_core/base/status.h"
-#include "planning/search/add_policy.h"
 #include "planning/search/blocks_by_slice.h"
-#include "planning/search/least_costs.h"
+#include "planning/search/formula.h"
 #include "planning/search/relaxed_mix.h"
 
 namespace oneflow {
 namespace {
 
 // Relative errors: a short plan may be so far above the compiled one, in seconds and in bytes.
+// extrapolation_test.
 constexpr double kShortError = 0.02, kShortBytesError = 0.03;
-// The same of what is concluded from a short plan without recompute.
-constexpr double kPlainError = 0.04, kPlainBytesError = 0.06;
-// The least bytes of a plan that fits are at most this part of the capacity, as a rule.
-constexpr double kLikelyCapacity = 0.8;
-// A step over the bound that knows nothing of a group but its degrees, as a rule.
-constexpr double kUsualRatio = 1.15;
-// Parts of the capacity, for the least bytes of the first mix that is tried: packing leaves gaps,
-// larger ones where chunks and gathered weights come and go.
-constexpr double kFirst = 0.975, kFirstOfChunks = 0.93, kFirstOfGathers = 0.96;
+// Formulas may say of a plan that fits that it needs so much more than there is.
+constexpr double kFormulaBytesError = 0.03;
+
+constexpr size_t kAllPolicies = std::size(kPolicies);
 
 std::vector<int> ByStage(const std::vector<int>& slices, const proto::Recipe& group) {
   std::vector<int> blocks(FindMesh(group).stages(), 0);
@@ -32,104 +28,125 @@ std::vector<int> ByStage(const std::vector<int>& slices, const proto::Recipe& gr
 }
 
 // The bytes of the stage that needs most, if all blocks have the last policy.
-NearestMiss LeastNeeded(const proto::Recipe& group, const GroupCosts& costs,
-                        const std::vector<int>& blocks, bool gathers = false) {
+double LeastNeeded(const GroupCosts& costs, const std::vector<int>& blocks) {
   double most = 0;
   for (int s = 0; s < costs.stages(); ++s) {
     PolicyCounts counts(costs.policies(), 0);
     counts.back() = blocks[s];
     most = std::max(most, costs.Bytes(s, counts));
   }
-  return {WithPolicy(group, std::end(kPolicies)[-1], gathers), static_cast<int64_t>(most)};
+  return most;
 }
 
-double FirstCapacity(const proto::Recipe& group, double capacity, const GroupState& state) {
-  if (state.usual_packing > 0) return capacity * kFirst / state.usual_packing;
-  double share = kFirst;
-  if (group.chunks() > 1) share *= kFirstOfChunks;
-  if (!group.shard().weights().empty()) share *= kFirstOfGathers;
-  return capacity * share;
+// The fastest mix of one policy for all blocks that fits.
+absl::StatusOr<std::optional<BlockMix>> ChooseUniform(const GroupCosts& costs,
+                                                      const std::vector<int>& blocks,
+                                                      double capacity) {
+  std::optional<BlockMix> best;
+  for (int p = 0; p < costs.policies(); ++p) {
+    BlockMix mix;
+    for (int s = 0; s < costs.stages(); ++s) {
+      mix.counts.emplace_back(costs.policies(), 0)[p] = blocks[s];
+      mix.bytes = std::max(mix.bytes, costs.Bytes(s, mix.counts[s]));
+    }
+    if (capacity > 0 && mix.bytes > capacity) continue;
+    ASSIGN_OR_RETURN(mix.step_seconds, costs.StepSeconds(mix.counts));
+    if (!best || mix.step_seconds < best->step_seconds) best = std::move(mix);
+  }
+  return best;
 }
 
-// The better one of what was found of mixes with and without gathers in the backward.
-class Better {
- public:
-  explicit Better(const Finding& before) : least_(before.state.least_of_gathers) {}
-
-  // That the best so far takes less than `seconds`.
-  bool IsBelow(double seconds) const { return best_ && best_->state.estimate < seconds; }
-
-  void Take(bool gathers, Finding mix) {
-    least_[gathers] = mix.state.least_estimate;
-    least_estimate_ = std::min(least_estimate_, least_[gathers]);
-    const bool smaller = best_ && best_->too_large && mix.too_large &&
-                         mix.too_large->bytes < best_->too_large->bytes;
-    if (!best_ || smaller || mix.state.estimate < best_->state.estimate) best_ = std::move(mix);
+// By policy, whether any block of the recipe has it.
+std::array<bool, kAllPolicies> FindUsed(const proto::Recipe& candidate, int blocks) {
+  std::array<bool, kAllPolicies> used = {};
+  int64_t all = 0;
+  const auto slices = static_cast<int>(FindMesh(candidate).stages() * candidate.chunks());
+  for (const proto::Recompute::Term& term : candidate.recompute().term()) {
+    const auto at = std::find(std::begin(kPolicies), std::end(kPolicies), term.policy());
+    used[at - std::begin(kPolicies)] = true;
+    if (term.counts_size() == 0) all = blocks;
+    for (const int n : term.counts()) all += term.counts_size() == 1 ? int64_t{n} * slices : n;
   }
-
-  void Move(Finding* to) {
-    to->state = std::move(best_->state);
-    to->state.least_of_gathers = least_;
-    to->state.least_estimate = least_estimate_;
-    to->too_large = std::move(best_->too_large);
-  }
-
- private:
-  std::optional<Finding> best_;
-  std::array<double, 2> least_;  // of GroupState
-  double least_estimate_ = kNever;
-};
+  used[0] = all < blocks;
+  return used;
+}
 
 }  // namespace
 
-Ladder::Ladder(const SearchSpec& spec, std::vector<proto::Recipe> groups)
+// [gathers][policy]
+struct Ladder::PolicyCosts {
+  std::array<std::vector<ShortCosts>, 2> likely;                  // by formulas
+  std::array<std::array<bool, kAllPolicies>, 2> measured = {};    // by short plans
+  std::array<std::array<ShortCosts, kAllPolicies>, 2> costs = {};  // of those
+
+  // What is known best of a policy.
+  ShortCosts Best(bool gathers, size_t policy) const {
+    if (measured[gathers][policy]) return costs[gathers][policy];
+    const ShortCosts& formula = likely[gathers][policy];
+    for (const bool other : {gathers, !gathers}) {
+      for (size_t p = 0; p < kAllPolicies; ++p) {
+        if (!measured[other][p]) continue;
+        return WithOtherPolicy(costs[other][p], likely[other][p], formula);
+      }
+    }
+    return formula;
+  }
+};
+
+Ladder::Ladder(const SearchSpec& spec, std::vector<GroupToSearch> groups)
     : spec_(spec),
       fixed_(spec.fixed.recipe),
       groups_(std::move(groups)),
-      blocks_(FindModelShape(spec.source.graph).blocks),
+      shape_(FindModelShape(spec.source.graph)),
       capacity_(static_cast<double>(spec.given.cluster.device().memory_bytes())) {}
 
-GroupState Ladder::Start(size_t i, int64_t* short_plans) {
+GroupState Ladder::List(size_t i, double packing, int64_t* short_plans) {
   GroupState state;
-  // An error is found again on the next rung.
-  const absl::StatusOr<ShortCosts> costs =
-      Costs(LeastSpecOfOne(spec_.given, WithPolicy(groups_[i], kPolicies[0])), short_plans);
-  if (costs.ok()) {
-    state.bound = FindLeastSeconds(spec_.given, groups_[i], *costs, blocks_, /*of_one=*/true);
-  }
-  state.likely = kUsualRatio * state.bound;
+  const proto::Recipe& group = groups_[i].group;
+  const auto list = [&]() -> absl::Status {
+    const proto::Recipe plain = WithPolicy(group, kPolicies[0]);
+    const auto& one = Costs(OneDeviceSpec(spec_.given, plain), short_plans);
+    RETURN_IF_ERROR(one.status());
+    state.bound = FindLeastSeconds(spec_.given, group, *one, shape_.blocks);
+    ASSIGN_OR_RETURN(const PolicyCosts formulas, FindFormulas(i, short_plans));
+    for (const bool gathers : {false, true}) {
+      if (gathers && !GathersActivations(group)) continue;
+      const FormulaPlan plan =
+          FindFormulaPlan(group, formulas.likely[gathers], shape_.blocks, groups_[i].uniform,
+                          capacity_ / packing * (1 + kFormulaBytesError));
+      const bool smaller = plan.seconds == state.seconds && plan.bytes < state.bytes;
+      if (gathers && plan.seconds >= state.seconds && !smaller) continue;
+      state.seconds = std::max(state.bound, plan.seconds);
+      state.bytes = plan.bytes;
+    }
+    return absl::OkStatus();
+  };
+  // An error is found once more by the next rung.
+  if (!list().ok()) state.seconds = state.bound;
   return state;
 }
 
-Finding Ladder::Climb(size_t i, const GroupState& state) {
+Finding Ladder::Bound(size_t i, const GroupState& state) {
   Finding finding{state};
-  switch (state.rung) {
-    case Rung::kListed:
-      finding.refusal = Bound(i, /*of_one=*/true, &finding);
-      finding.state.rung = Rung::kOne;
-      break;
-    case Rung::kOne:
-      finding.refusal = Bound(i, /*of_one=*/false, &finding);
-      finding.state.rung = Rung::kBounded;
-      break;
-    case Rung::kBounded:
-      if (!fixed_.has_recompute() && !groups_[i].offload().has_activations()) {
-        finding.refusal = TellPlain(i, &finding);
-        break;
-      }
-      [[fallthrough]];
-    case Rung::kPlain:
-      finding.refusal = Tell(i, FirstCapacity(groups_[i], capacity_, state), &finding);
-      finding.state.rung = Rung::kShort;
-      finding.state.bound = std::max(state.bound, finding.state.least_estimate * (1 - kShortError));
-      break;
-    case Rung::kShort: finding.refusal = Draft(i, &finding); break;
-    default: finding.refusal = CompileCandidate(i, &finding);
-  }
+  finding.state.bounded = true;
+  finding.refusal = FindBound(i, &finding);
   return finding;
 }
 
-absl::StatusOr<ShortCosts> Ladder::Costs(const ShortPlanSpec& spec, int64_t* made) {
+Finding Ladder::Climb(size_t i, const GroupState& state, double packing) {
+  Finding finding{state};
+  GroupState& next = finding.state;
+  if (state.rung == Rung::kEstimated) {
+    finding.refusal = CompileCandidate(i, &finding);
+    return finding;
+  }
+  finding.refusal = Tell(i, capacity_ / packing, &finding);
+  next.rung = Rung::kEstimated;
+  next.bound = std::max(next.bound, next.least_seconds * (1 - kShortError));
+  return finding;
+}
+
+const absl::StatusOr<ShortCosts>& Ladder::Costs(const ShortPlanSpec& spec, int64_t* made) {
   using Measured = absl::StatusOr<ShortCosts>;
   const std::string key = ShortPlanKey(spec_.given, spec);
   std::promise<Measured> promise;
@@ -146,7 +163,7 @@ absl::StatusOr<ShortCosts> Ladder::Costs(const ShortPlanSpec& spec, int64_t* mad
     ++*made;
     promise.set_value(MeasureShortPlan(spec_.source, spec_.given, spec));
   }
-  return costs.get();
+  return costs.get();  // which the map keeps
 }
 
 absl::StatusOr<std::vector<int>> Ladder::FindSlices(const proto::Recipe& group) {
@@ -167,214 +184,159 @@ absl::StatusOr<std::vector<int>> Ladder::FindSlices(const proto::Recipe& group) 
 }
 
 // The chunks of a stage are not balanced against each other.
-bool Ladder::MayRebalance(const proto::Recipe& group) const {
-  return FindMesh(group).stages() > 1 && group.chunks() == 1 && !fixed_.has_stage_layers();
+bool Ladder::MayRebalance(size_t i) const {
+  const proto::Recipe& group = groups_[i].group;
+  return !groups_[i].uniform && FindMesh(group).stages() > 1 && group.chunks() == 1 &&
+         !fixed_.has_stage_layers();
 }
 
-// The least seconds of a micro-batch on the longest stage, with mixes that may fit; none where none
-// may.
-absl::StatusOr<std::optional<double>> Ladder::LongestStage(const GroupCosts& costs,
-                                                           const proto::Recipe& group,
-                                                           const std::vector<int>& blocks,
-                                                           double capacity) const {
+// The least seconds of a micro-batch on the longest stage; none where no mix fits.
+std::optional<double> Ladder::LongestStage(size_t i, const GroupCosts& costs,
+                                           const std::vector<int>& blocks, double capacity) const {
   std::optional<double> longest = RelaxedSeconds(costs, blocks, capacity);
-  if (!MayRebalance(group)) return longest;
-  const std::optional<double> other = RelaxedBalance(costs, blocks_, capacity);
+  if (!MayRebalance(i)) return longest;
+  const std::optional<double> other = RelaxedBalance(costs, shape_.blocks, capacity);
   if (other) longest = std::min(longest.value_or(kNever), *other);
   return longest;
 }
 
-absl::Status Ladder::Bound(size_t i, bool of_one, Finding* finding) {
-  const proto::Recipe& group = groups_[i];
-  const auto find_spec = of_one ? &LeastSpecOfOne : &LeastSpec;
+// The seconds that no mix is below, and whether all of them are too large.
+absl::Status Ladder::FindBound(size_t i, Finding* finding) {
+  const proto::Recipe& group = groups_[i].group;
   ASSIGN_OR_RETURN(const std::vector<int> slices, FindSlices(group));
+  std::vector<ShortCosts> least;
+  for (const std::string_view policy : kPolicies) {
+    const auto& one =
+        Costs(OneDeviceSpec(spec_.given, WithPolicy(group, policy)), &finding->short_plans);
+    RETURN_IF_ERROR(one.status());
+    least.push_back(LeastOfGroup(spec_.given, group, *one));
+  }
+  ASSIGN_OR_RETURN(const GroupCosts costs, GroupCosts::Make(spec_.given, group, std::move(least),
+                                                            slices, /*fits_orders=*/false));
   const std::vector<int> blocks = ByStage(slices, group);
-  GroupState& state = finding->state;
-  const auto measure = [&](std::string_view policy, bool gathers) -> absl::StatusOr<ShortCosts> {
-    const proto::Recipe all = WithPolicy(group, policy);
-    ASSIGN_OR_RETURN(ShortCosts costs, Costs(find_spec(spec_.given, all), &finding->short_plans));
-    costs = LeastOfGroup(spec_.given, group, costs, of_one);
-    if (!gathers) return costs;
-    ASSIGN_OR_RETURN(ShortCosts one,
-                     Costs(LeastSpecOfOne(spec_.given, all), &finding->short_plans));
-    return WithPartsKept(costs, LeastOfGroup(spec_.given, group, one, /*of_one=*/true));
-  };
-  ASSIGN_OR_RETURN(
-      const ShortCosts one,
-      Costs(find_spec(spec_.given, WithPolicy(group, kPolicies[0])), &finding->short_plans));
-  state.bound = std::max(state.bound, FindLeastSeconds(spec_.given, group, one, blocks_, of_one));
-  state.likely = kUsualRatio * state.bound;
-  if (fixed_.has_recompute()) return absl::OkStatus();
-  std::optional<double> longest, likely;  // of a stage: at least, and as a rule
-  const auto take = [&](const GroupCosts& costs) -> absl::Status {
-    ASSIGN_OR_RETURN(const std::optional<double> bound,
-                     LongestStage(costs, group, blocks, capacity_ * (1 + kLeastBytesError)));
-    ASSIGN_OR_RETURN(const std::optional<double> usual,
-                     LongestStage(costs, group, blocks, capacity_ * kLikelyCapacity));
-    if (bound) longest = std::min(longest.value_or(kNever), *bound);
-    if (usual) likely = std::min(likely.value_or(kNever), *usual);
-    return absl::OkStatus();
-  };
-  // None is all where it fits.
-  ASSIGN_OR_RETURN(const ShortCosts plain, measure(kPolicies[0], false));
-  ASSIGN_OR_RETURN(GroupCosts costs, GroupCosts::Make(spec_.given, group, {plain}, slices,
-                                                      /*fits_orders=*/false));
-  RETURN_IF_ERROR(take(costs));
-  const bool fits = longest && likely;
-  for (const bool gathers : {false, true}) {
-    if (fits || (gathers && (of_one || !GathersActivations(group)))) break;
-    std::vector<ShortCosts> measured;
-    for (const std::string_view policy : kPolicies) {
-      ASSIGN_OR_RETURN(measured.emplace_back(), measure(policy, gathers));
-    }
-    ASSIGN_OR_RETURN(costs, GroupCosts::Make(spec_.given, group, std::move(measured), slices,
-                                             /*fits_orders=*/false));
-    RETURN_IF_ERROR(take(costs));
-  }
+  const double capacity = capacity_ * (1 + kLeastBytesError);
+  const std::optional<double> longest = LongestStage(i, costs, blocks, capacity);
   if (!longest) {
-    finding->too_large = LeastNeeded(group, costs, blocks, !of_one && GathersActivations(group));
+    const double needed = LeastNeeded(costs, blocks) / (1 + kLeastBytesError);
+    finding->too_large = {WithPolicy(group, std::end(kPolicies)[-1], GathersActivations(group)),
+                          static_cast<int64_t>(needed)};
     return absl::OkStatus();
   }
-  const auto m = static_cast<double>(group.micro_batches());
-  state.bound = std::max(state.bound, m * *longest);
-  const double fill = static_cast<double>(FindMesh(group).stages() - 1) / group.chunks();
-  state.likely = likely ? std::max(state.bound, (m + fill) * *likely) : kNever;
-  if (of_one) return absl::OkStatus();
-  const int most = *std::max_element(blocks.begin(), blocks.end());
-  state.likely += m * most * FindShownExchanges(spec_.given, group, one);
+  GroupState& state = finding->state;
+  state.bound = std::max(state.bound, static_cast<double>(group.micro_batches()) * *longest);
   return absl::OkStatus();
+}
+
+absl::StatusOr<Ladder::PolicyCosts> Ladder::FindFormulas(size_t i, int64_t* made) {
+  const proto::Recipe& group = groups_[i].group;
+  PolicyCosts found;
+  for (const std::string_view policy : kPolicies) {
+    const auto& one = Costs(OneDeviceSpec(spec_.given, WithPolicy(group, policy)), made);
+    RETURN_IF_ERROR(one.status());
+    for (const bool gathers : {false, true}) {
+      if (gathers && !GathersActivations(group)) continue;
+      found.likely[gathers].push_back(
+          LikelyOfGroup(spec_.given, shape_, WithPolicy(group, policy, gathers), *one));
+    }
+  }
+  return found;
 }
 
 // Recompute is fixed: what the words say is done to all blocks.
-absl::Status Ladder::TellFixed(size_t i, const std::vector<int>& slices, Finding* finding) {
-  const proto::Recipe& group = groups_[i];
-  const std::vector<int> blocks = ByStage(slices, group);
-  GroupState& state = finding->state;
-  state.candidate = group;
+absl::Status Ladder::TellFixed(size_t i, Finding* finding) {
+  const proto::Recipe& group = groups_[i].group;
+  ASSIGN_OR_RETURN(const std::vector<int> slices, FindSlices(group));
   ASSIGN_OR_RETURN(const ShortCosts costs,
                    Costs(FindShortSpec(spec_.given, group), &finding->short_plans));
   ASSIGN_OR_RETURN(const GroupCosts all, GroupCosts::Make(spec_.given, group, {costs}, slices));
-  ASSIGN_OR_RETURN(const std::optional<BlockMix> mix,
-                   ChooseMix(all, blocks, capacity_ * (1 + kShortBytesError)));
-  if (!mix) {
-    finding->too_large = LeastNeeded(group, all, blocks);
-    finding->too_large->candidate = group;
-    return absl::OkStatus();
-  }
-  state.estimate = state.least_estimate = state.likely = mix->step_seconds;
-  return absl::OkStatus();
-}
-
-// Tells if mixes may fit, and their least time, where only the policy none is measured. Where it
-// fits, the others need not be.
-absl::Status Ladder::TellPlain(size_t i, Finding* finding) {
-  const proto::Recipe& group = groups_[i];
-  ASSIGN_OR_RETURN(const std::vector<int> slices, FindSlices(group));
-  ASSIGN_OR_RETURN(const ShortCosts plain,
-                   Costs(FindShortSpec(spec_.given, group), &finding->short_plans));
-  GroupState& state = finding->state;
-  ASSIGN_OR_RETURN(GroupCosts costs, GroupCosts::Make(spec_.given, group, {plain}, slices));
-  const double first = FirstCapacity(group, capacity_, state);
-  ASSIGN_OR_RETURN(const std::optional<BlockMix> fits,
-                   ChooseMix(costs, ByStage(slices, group), first));
-  if (fits) {
-    state.rung = Rung::kShort;
-    RETURN_IF_ERROR(TellMix(i, costs, /*gathers=*/false, first, finding));
-    state.bound = std::max(state.bound, state.least_estimate * (1 - kShortError));
-    return absl::OkStatus();
-  }
-  state.rung = Rung::kPlain;
-  ASSIGN_OR_RETURN(const ShortCosts least,
-                   Costs(LeastSpec(spec_.given, group), &finding->short_plans));
-  Better better(*finding);
-  for (const bool gathers : {false, true}) {
-    if (gathers && !GathersActivations(group)) continue;
-    std::vector<ShortCosts> measured;
-    for (const std::string_view policy : kPolicies) {
-      ASSIGN_OR_RETURN(
-          const ShortCosts more,
-          Costs(LeastSpec(spec_.given, WithPolicy(group, policy, gathers)), &finding->short_plans));
-      measured.push_back(AddPolicy(plain, least, more));
-    }
-    ASSIGN_OR_RETURN(costs, GroupCosts::Make(spec_.given, group, std::move(measured), slices));
-    Finding mix{finding->state};
-    RETURN_IF_ERROR(TellMix(i, costs, gathers, capacity_ * (1 + kPlainBytesError), &mix));
-    better.Take(gathers, std::move(mix));
-  }
-  better.Move(finding);
-  state.bound = std::max(state.bound, state.least_estimate * (1 - kPlainError));
+  const double capacity = capacity_ * (1 + kShortBytesError);
+  RETURN_IF_ERROR(TellMix(i, all, group.recompute().gather(), capacity, finding));
+  finding->state.candidate = group;
   return absl::OkStatus();
 }
 
 // The best mix for a capacity, and what bounds all mixes that may fit the device, by short plans of
-// each policy; of none alone where it fits.
+// each policy that the mix has.
 absl::Status Ladder::Tell(size_t i, double capacity, Finding* finding) {
-  const proto::Recipe& group = groups_[i];
+  if (fixed_.has_recompute()) return TellFixed(i, finding);
+  const proto::Recipe& group = groups_[i].group;
   ASSIGN_OR_RETURN(const std::vector<int> slices, FindSlices(group));
-  if (fixed_.has_recompute()) return TellFixed(i, slices, finding);
-  const auto measure = [&](bool gathers, size_t policies) -> absl::StatusOr<GroupCosts> {
-    std::vector<ShortCosts> measured;
-    for (size_t p = 0; p < policies; ++p) {
-      ASSIGN_OR_RETURN(measured.emplace_back(),
-                       Costs(FindShortSpec(spec_.given, WithPolicy(group, kPolicies[p], gathers)),
-                             &finding->short_plans));
+  ASSIGN_OR_RETURN(PolicyCosts costs, FindFormulas(i, &finding->short_plans));
+  // Another policy may come in when one is measured, at most until all are.
+  while (true) {
+    std::optional<Finding> best;
+    for (const bool gathers : {false, true}) {
+      if (gathers && !GathersActivations(group)) continue;
+      std::vector<ShortCosts> known;
+      for (size_t p = 0; p < kAllPolicies; ++p) known.push_back(costs.Best(gathers, p));
+      ASSIGN_OR_RETURN(const GroupCosts all,
+                       GroupCosts::Make(spec_.given, group, std::move(known), slices));
+      Finding mix{finding->state};
+      RETURN_IF_ERROR(TellMix(i, all, gathers, capacity, &mix));
+      const double least = std::min(mix.state.least_seconds,
+                                    best ? best->state.least_seconds : kNever);
+      const bool smaller = best && best->too_large && mix.too_large &&
+                           mix.too_large->bytes < best->too_large->bytes;
+      if (!best || smaller || mix.state.seconds < best->state.seconds) best = std::move(mix);
+      best->state.least_seconds = least;
     }
-    return GroupCosts::Make(spec_.given, group, std::move(measured), slices);
-  };
-  ASSIGN_OR_RETURN(const GroupCosts plain, measure(/*gathers=*/false, 1));
-  ASSIGN_OR_RETURN(const std::optional<BlockMix> fits,
-                   ChooseMix(plain, ByStage(slices, group), capacity));
-  if (fits) return TellMix(i, plain, /*gathers=*/false, capacity, finding);
-  // The one that is likely to be better comes first: then the other may not be needed.
-  const std::array<double, 2> least = finding->state.least_of_gathers;
-  const bool again_first = GathersActivations(group) && least[1] < least[0];
-  Better better(*finding);
-  for (const bool gathers : {again_first, !again_first}) {
-    if (gathers && !GathersActivations(group)) continue;
-    if (better.IsBelow(least[gathers] * (1 - kPlainError))) continue;
-    ASSIGN_OR_RETURN(const GroupCosts costs, measure(gathers, std::size(kPolicies)));
-    Finding mix{finding->state};
-    RETURN_IF_ERROR(TellMix(i, costs, gathers, capacity, &mix));
-    better.Take(gathers, std::move(mix));
+    const bool gathers = best->state.candidate.recompute().gather();
+    const auto used = FindUsed(best->state.candidate, shape_.blocks);
+    bool all_measured = true;
+    for (size_t p = 0; p < kAllPolicies; ++p) {
+      if (!used[p] || costs.measured[gathers][p]) continue;
+      const proto::Recipe policy = WithPolicy(group, kPolicies[p], gathers);
+      ASSIGN_OR_RETURN(costs.costs[gathers][p],
+                       Costs(FindShortSpec(spec_.given, policy), &finding->short_plans));
+      costs.measured[gathers][p] = true;
+      all_measured = false;
+    }
+    if (!all_measured) continue;
+    finding->state = std::move(best->state);
+    finding->too_large = std::move(best->too_large);
+    return absl::OkStatus();
   }
-  better.Move(finding);
-  return absl::OkStatus();
 }
 
 absl::Status Ladder::TellMix(size_t i, const GroupCosts& costs, bool gathers, double capacity,
                              Finding* finding) const {
-  const proto::Recipe& group = groups_[i];
+  const proto::Recipe& group = groups_[i].group;
   GroupState& state = finding->state;
   state.capacity = capacity;
   state.candidate = group;
   const std::vector<int>& slices = costs.slices();
   const std::vector<int> blocks = ByStage(slices, group);
   const double most = std::max(capacity, capacity_ * (1 + kShortBytesError));
-  ASSIGN_OR_RETURN(std::optional<BlockMix> mix, ChooseMix(costs, blocks, capacity));
-  ASSIGN_OR_RETURN(const std::optional<BlockMix> least,
-                   ChooseMix(costs.WithLeastHeld(), blocks, most));
-  state.least_estimate = least ? least->step_seconds : kNever;
+  const auto choose = [&](const GroupCosts& of, double bytes) {
+    return groups_[i].uniform ? ChooseUniform(of, blocks, bytes) : ChooseMix(of, blocks, bytes);
+  };
+  ASSIGN_OR_RETURN(std::optional<BlockMix> mix, choose(costs, capacity));
+  ASSIGN_OR_RETURN(const std::optional<BlockMix> least, choose(costs.WithLeastHeld(), most));
+  state.least_seconds = least ? state.error * least->step_seconds : kNever;
   if (mix) *state.candidate.mutable_recompute() = MakeRecompute(mix->counts, slices, gathers);
-  RETURN_IF_ERROR(Rebalance(costs, gathers, capacity, most, &mix, &state));
-  if (!mix) finding->too_large = LeastNeeded(group, costs, blocks, gathers);
-  state.estimate = state.likely = state.by_short_plans = mix ? mix->step_seconds : kNever;
+  if (MayRebalance(i)) RETURN_IF_ERROR(Rebalance(costs, gathers, capacity, &mix, &state));
+  state.seconds = mix ? state.error * mix->step_seconds : kNever;
+  state.bytes = mix ? mix->bytes : LeastNeeded(costs, blocks);
+  if (mix) return absl::OkStatus();
+  state.candidate = WithPolicy(group, std::end(kPolicies)[-1], gathers);
+  finding->too_large = {state.candidate, static_cast<int64_t>(state.bytes)};
   return absl::OkStatus();
 }
 
 // Other numbers of blocks on the stages, where they make a step shorter.
-absl::Status Ladder::Rebalance(const GroupCosts& costs, bool gathers, double capacity, double most,
+absl::Status Ladder::Rebalance(const GroupCosts& costs, bool gathers, double capacity,
                                std::optional<BlockMix>* mix, GroupState* state) const {
-  if (!MayRebalance(state->candidate)) return absl::OkStatus();
+  const double most = std::max(capacity, capacity_ * (1 + kShortBytesError));
   const GroupCosts least = costs.WithLeastHeld();
   for (const bool bounds : {true, false}) {
     const double bytes = bounds ? most : capacity;
     const GroupCosts& held = bounds ? least : costs;
-    const std::optional<std::vector<int>> blocks = BalanceBlocks(held, blocks_, bytes);
+    const std::optional<std::vector<int>> blocks = BalanceBlocks(held, shape_.blocks, bytes);
     if (!blocks) continue;
     ASSIGN_OR_RETURN(const std::optional<BlockMix> other, ChooseMix(held, *blocks, bytes));
     if (!other) continue;
     if (bounds) {
-      state->least_estimate = std::min(state->least_estimate, other->step_seconds);
+      state->least_seconds = std::min(state->least_seconds, state->error * other->step_seconds);
     } else if (!*mix || other->step_seconds < .999 * (*mix)->step_seconds) {
       *mix = other;
       proto::Recipe& candidate = state->candidate;

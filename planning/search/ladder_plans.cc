@@ -1,4 +1,4 @@
-// The upper rungs of the ladder: whole plans, drafted and compiled.
+// The upper rung of the ladder: plans, compiled and simulated, and the mixes that are tried next.
 #include <algorithm>
 #include <utility>
 
@@ -8,7 +8,6 @@
 #include "planning/recipe/make_plan.h"
 #include "planning/search/evaluate.h"
 #include "planning/search/ladder.h"
-#include "planning/simulate/simulate_on.h"
 
 namespace oneflow {
 namespace {
@@ -19,48 +18,10 @@ constexpr int kMostTries = 6;
 // A mix for more memory than that of a plan which fits is tried for such a gain.
 constexpr double kGain = 0.9995;
 
-// The bytes that a device needs at least.
-double MostBytes(const proto::Plan& draft) {
-  double most = 0;
-  for (int arena = 0; arena < draft.memory_size(); ++arena) {
-    if (draft.memory(arena).kind() != proto::DEVICE) continue;
-    most = std::max(most, static_cast<double>(draft.facts().lower_bound_bytes(arena)));
-  }
-  return most;
-}
-
 }  // namespace
-
-// By the draft.
-bool Ladder::Fits(const GroupState& state) const {
-  return capacity_ <= 0 || state.packing * state.least_bytes <= capacity_;
-}
-
-absl::Status Ladder::Draft(size_t i, Finding* finding) {
-  GroupState& state = finding->state;
-  const PlanRequest options = CandidateRequest(spec_.given, state.candidate);
-  ASSIGN_OR_RETURN(const proto::Plan plan, MakeDraft(spec_.source, options));
-  state.least_bytes = MostBytes(plan);
-  if (!Fits(state)) {
-    Tighten(i, state.packing * state.least_bytes, finding);
-    return absl::OkStatus();
-  }
-  ASSIGN_OR_RETURN(const SimulatedRun run,
-                   SimulateProved(options.cluster, plan, "train", /*steps=*/2));
-  // The error of the short plans is that of all mixes, so theirs are as much longer or shorter.
-  state.least_estimate = run.StepSeconds() * std::min(1.0, state.least_estimate / state.estimate);
-  state.estimate = state.likely = run.StepSeconds();
-  state.bound = std::max(state.bound, state.least_estimate);
-  state.rung = Rung::kDrafted;
-  return absl::OkStatus();
-}
 
 absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
   GroupState& state = finding->state;
-  if (!Fits(state)) {
-    Tighten(i, state.packing * state.least_bytes, finding);
-    return absl::OkStatus();
-  }
   PlanRequest options = CandidateRequest(spec_.given, state.candidate);
   // A plan that does not fit says how much it needs.
   options.cluster.mutable_device()->clear_memory_bytes();
@@ -69,22 +30,22 @@ absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
   proto::Plan& plan = planned.plan;
   ASSIGN_OR_RETURN(FoundPlan found, EvaluatePlan(plan, state.candidate, options.cluster));
   const auto bytes = static_cast<double>(found.bytes);
-  finding->packing = bytes / state.least_bytes;
+  finding->packing = bytes / state.bytes;
   const bool fits = capacity_ <= 0 || bytes <= capacity_;
   if (!fits || !CheckHostCapacity(plan, options.cluster, spec_.given.recipe.host_memory()).ok()) {
     Tighten(i, bytes, finding);
     return absl::OkStatus();
   }
-  state.bound = std::max(state.bound,
-                         found.step_seconds * std::min(1.0, state.least_estimate / state.estimate));
+  // The error of the short plans is that of all mixes, so theirs are as much longer or shorter.
+  const double error = found.step_seconds / state.seconds;
+  state.error *= error;
+  state.bound = std::max(state.bound, std::min(found.step_seconds, error * state.least_seconds));
+  state.compiled = std::min(state.compiled, found.step_seconds);
   state.rung = Rung::kCompiled;
+  state.seconds = state.compiled;
+  state.bytes = bytes;
   state.fits = std::max(state.fits, state.capacity);
-  if (found.step_seconds < state.compiled) {
-    state.compiled = found.step_seconds;
-    state.compiled_by_short_plans = state.by_short_plans;
-  }
   // Gaps may be smaller than they were expected to be: then there is room for a faster mix.
-  state.packing = finding->packing;
   if (!fixed_.has_recompute() && capacity_ > 0) {
     const double more = state.capacity * capacity_ / bytes;
     TryNext(i, more < state.too_much ? more : (state.fits + state.too_much) / 2, finding);
@@ -108,32 +69,29 @@ void Ladder::Tighten(size_t i, double needed, Finding* finding) {
   if (!fixed_.has_recompute() && TryNext(i, std::max(less, state.fits), finding)) return;
   if (state.compiled < kNever) {
     state.rung = Rung::kCompiled;
+    state.seconds = state.compiled;
   } else {
     finding->too_large = NearestMiss{state.candidate, static_cast<int64_t>(needed)};
   }
 }
 
-// Chooses a mix for `capacity`, which is to be drafted next; and if that is the one that was tried
+// Chooses a mix for `capacity`, which is to be compiled next; and if that is the one that was tried
 // last, or no faster than a plan that fits, for less or more, as often as mixes may be tried.
 bool Ladder::TryNext(size_t i, double capacity, Finding* finding) {
   GroupState& state = finding->state;
   while (++state.tries < kMostTries) {
     Finding next{state};
-    const absl::Status again = Tell(i, capacity, &next);
+    const absl::Status told = Tell(i, capacity, &next);
     finding->short_plans += next.short_plans;
-    if (!again.ok()) return false;
+    if (!told.ok()) return false;
     if (next.too_large) {
       if (state.too_much == kNever) return false;
       capacity = (capacity + state.too_much) / 2;
       continue;
     }
-    const bool slower = next.state.estimate > kGain * state.compiled_by_short_plans;
+    const bool slower = next.state.seconds > kGain * state.compiled;
     if (!slower && !IsSame(next.state.candidate, state.candidate)) {
-      // As far off as the plan was that is known.
-      if (state.compiled < kNever) {
-        next.state.likely = next.state.estimate * state.compiled / state.compiled_by_short_plans;
-      }
-      next.state.rung = Rung::kShort;
+      next.state.rung = Rung::kEstimated;
       state = std::move(next.state);
       return true;
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "oneflow_core/graph/graph_proto.h"
@@ -70,9 +71,19 @@ int64_t FindSequence(const proto::Graph& graph) {
 
 ModelShape FindModelShape(const proto::Graph& graph) {
   ModelShape shape{.blocks = CountShapeBlocks(graph), .sequence = FindSequence(graph)};
+  std::string table;  // that tokens are looked up in
   for (const proto::Op& op : graph.op()) {
-    const auto experts = op.attr().find("experts");
-    if (experts != op.attr().end()) shape.experts = std::max(shape.experts, experts->second.i());
+    const auto take_most = [&](const char* name, int64_t* most) {
+      const auto found = op.attr().find(name);
+      if (found != op.attr().end()) *most = std::max(*most, found->second.i());
+    };
+    take_most("experts", &shape.experts);
+    take_most("top_k", &shape.top_k);
+    if (op.kind() == "embedding" && op.input_size() > 0) table = op.input(0);
+  }
+  for (const proto::Op& op : graph.op()) {
+    if (op.name() != table || op.shape().dim_size() == 0) continue;
+    shape.hidden = op.shape().dim(op.shape().dim_size() - 1).size();
   }
   AddTensorLimits(graph, &shape);
   return shape;

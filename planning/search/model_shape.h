@@ -11,7 +11,9 @@ namespace oneflow {
 struct ModelShape {
   int blocks = 0;        // 0: not a model of blocks
   int64_t sequence = 0;  // tokens; 0: it reads none
+  int64_t hidden = 0;    // elements of a position; 0: not known
   int64_t experts = 0;   // of a mixture; 0: none
+  int64_t top_k = 0;     // experts that a token is sent to
   // Most parts of the dimensions that all axes `tensor` split: heads, words, ...; 0: not known.
   int64_t most_tensor = 0;
   // Groups of heads that share keys and values, and the query heads of each; 0: not grouped.

@@ -209,8 +209,11 @@ std::string ProgressText(const SearchProgress& progress) {
     absl::StrAppend(&text, "; best ", TimeText(progress.best->step_seconds), " with ",
                     CandidateFlags(progress.best->candidate));
   }
-  if (progress.bound_seconds > 0) {
-    absl::StrAppend(&text, "; none takes less than ", TimeText(progress.bound_seconds));
+  if (progress.estimated) {
+    const EstimatedPlan& plan = *progress.estimated;
+    absl::StrAppend(&text, "; estimated by short plans: ", TimeText(plan.step_seconds), ", ",
+                    ShortBytesText(static_cast<int64_t>(plan.bytes)), " with ",
+                    CandidateFlags(plan.candidate));
   }
   return text;
 }

@@ -1,5 +1,4 @@
-// Best first: the group with the least bound climbs the ladder, until what has the least bound is
-// a plan that was compiled. Next: planning/search/ladder.h, the rungs.
+// Next: planning/search/ladder.h, the rungs.
 #include "planning/search/search.h"
 
 #include <algorithm>
@@ -14,47 +13,76 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/compile.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/recipe/forms.h"
 #include "planning/recipe/make_plan.h"
 #include "planning/search/evaluate.h"
 #include "planning/search/ladder.h"
+#include "planning/search/ordinary.h"
 
 namespace oneflow {
 namespace {
 
 // Times of a climb from each rung, as a rule, in milliseconds of a model of 10^11 parameters.
-constexpr double kClimbCosts[] = {1, 20, 500, 1200, 2000, 4000};
+constexpr double kClimbCosts[] = {800, 4000};
 // Climbs that are begun, for each thread: one that ends early leaves it none to wait for.
 constexpr int kAhead = 3;
-// The time that is spent for plans, on the clock of kClimbCosts, before any plan that fits is
-// wanted.
-constexpr double kPatience = 40'000;
+// Ordinary plans that are estimated before the best of them is compiled.
+constexpr int64_t kFirstEstimates = 4;
 // A group that may become the best plan is tried first: it is likely, by rung, to take at most so
-// much of the best. Estimates are not exact, drafts are.
-constexpr double kPromising[] = {1.02, 1.02, 1.02, 1.02, 1.02, 0.999};
+// much of the best. Formulas are off by as much, short plans by less.
+constexpr double kPromising[] = {1.03, 1.005};
 // Bytes of layouts that were chosen for equal graphs: plans of a group and its neighbours have
 // many.
 constexpr size_t kMostKnownBytes = size_t{256} << 20;
 
-// Ratios of a plan's bytes to its least ones: smaller gaps differ too much to expect them of
-// others.
-constexpr double kLargeGaps = 1.05;
+// The bytes of a plan over what short plans say, as a rule: packing leaves gaps, larger ones where
+// chunks and gathered weights come and go. packing_test.
+constexpr double kPacking = 1.03, kPackingOfChunks = 1.06, kPackingOfGathers = 1.03;
+
+double UsualPacking(const proto::Recipe& group) {
+  return kPacking * (group.chunks() > 1 ? kPackingOfChunks : 1) *
+         (group.shard().weights().empty() ? 1 : kPackingOfGathers);
+}
 
 // Groups whose plans have gaps of about the same size.
 std::string PackingKey(const proto::Recipe& group) {
   return absl::StrCat(group.schedule(), " ", kShardForm.print(group.shard()));
 }
 
+// Groups whose formulas are about as far off.
+std::string FindKind(const proto::Recipe& group) {
+  return absl::StrCat(kMeshForm.print(group.mesh()), " ", group.schedule());
+}
+
+// What short plans said over what formulas did.
+struct Correction {
+  double sum = 0;
+  int count = 0;
+  void Add(double ratio) { sum += ratio, ++count; }
+  double Mean() const { return count == 0 ? 1 : sum / count; }
+};
+// One that short plans say is too large, unlike its formula.
+constexpr double kTooLarge = 1.5;
+
+// Ordinary plans, then all groups.
+std::vector<GroupToSearch> ListToSearch(const SearchSpec& spec,
+                                        const std::vector<proto::Recipe>& groups) {
+  std::vector<GroupToSearch> all;
+  for (const proto::Recipe& group : FindOrdinary(spec, groups)) all.push_back({group, true});
+  for (const proto::Recipe& group : groups) all.push_back({group, false});
+  return all;
+}
+
 class Searcher {
  public:
-  Searcher(const SearchSpec& spec, const SearchOptions& options, std::vector<proto::Recipe> groups)
+  Searcher(const SearchSpec& spec, const SearchOptions& options,
+           const std::vector<proto::Recipe>& groups)
       : spec_(spec),
         options_(options),
         cores_(options.threads),
-        ladder_(spec, std::move(groups)),
+        ladder_(spec, ListToSearch(spec, groups)),
         states_(ladder_.size()),
         climbs_(ladder_.size(), false),
         start_(std::chrono::steady_clock::now()) {
@@ -62,14 +90,17 @@ class Searcher {
   }
 
   absl::StatusOr<SearchResult> Run() && {
+    std::map<std::string, size_t> kinds;
     for (size_t i = 0; i < states_.size(); ++i) {
-      states_[i] = ladder_.Start(i, &result_.counts.short_plans);
+      kinds_.push_back(kinds.emplace(FindKind(ladder_.group(i)), kinds.size()).first->second);
+      states_[i] = ladder_.List(i, UsualPacking(ladder_.group(i)), &result_.counts.short_plans);
       queue_.insert({states_[i].bound, i});
     }
+    corrections_.resize(kinds.size());
     double now = 0;  // on the clock of kClimbCosts
     while (true) {
       while (std::ssize(running_) < kAhead * options_.threads) {
-        const std::optional<Choice> next = NextClimb();
+        const std::optional<size_t> next = NextClimb();
         if (!next) break;
         Start(*next, now);
       }
@@ -86,16 +117,11 @@ class Searcher {
   double Seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
-
+  bool IsOver() const {
+    return Seconds() > options_.budget_seconds || (options_.stop && options_.stop());
+  }
   double Best() const { return result_.found.empty() ? kNever : result_.found[0].step_seconds; }
-
-  // The purposes of climbs: plans, of groups whose seconds are known well; to know those of others
-  // that are likely to be fast; and to raise the bound, which gets half as much time as the others.
-  enum Purpose { kPlans, kSeconds, kBounds, kPurposes };
-  struct Choice {
-    size_t group = 0;
-    Purpose purpose = kBounds;
-  };
+  size_t none() const { return states_.size(); }
 
   // Results are applied in the order in which climbs would end if each took what kClimbCosts
   // says. So what is chosen depends on nothing but what was found: with the same number of threads
@@ -104,30 +130,52 @@ class Searcher {
   struct Running {
     double end = 0;
     size_t group = 0;
+    Rung rung = Rung::kListed;
     std::future<Finding> finding;
   };
 
-  std::optional<Choice> NextClimb() const {
-    const double best = BestToCome();
-    const bool waits = result_.found.empty() && spent_[kPlans] > kPatience;
-    const size_t groups[kPurposes] = {waits ? FindFurthest() : FindLikely(Rung::kPlain, best),
-                                      FindLikely(Rung::kListed, best), FindLeastBound()};
-    std::optional<Choice> next;
-    for (const Purpose purpose : {kPlans, kSeconds, kBounds}) {
-      if (!IsInTime(groups[purpose])) continue;
-      if (!next || spent_[purpose] < spent_[next->purpose]) next = {groups[purpose], purpose};
-    }
-    if (next || std::ssize(result_.found) >= options_.top) return next;
-    // At last, what fills the table.
-    const size_t i = FindLikely(Rung::kPlain, kNever);
-    return IsInTime(i) ? std::optional<Choice>({i, kPlans}) : std::nullopt;
+  std::optional<size_t> NextClimb() {
+    if (IsOver()) return std::nullopt;
+    const std::optional<size_t> next = result_.found.empty() ? FirstClimb() : BetterClimb();
+    return next && IsInTime(*next) ? next : std::nullopt;
   }
 
-  // A search that has found nothing yet goes on for as long again. What would not end in time, as
-  // far as others like it tell, does not begin.
+  // Until there is a plan: a few estimates of ordinary plans, then the best one is compiled, beside
+  // nothing else; and so on with those that follow, should it not fit.
+  std::optional<size_t> FirstClimb() {
+    if (HasRunning(Rung::kEstimated)) return std::nullopt;
+    const size_t estimated = FindLikely(Rung::kEstimated, kNever);
+    int64_t estimates = 0;
+    for (const auto& [bound, i] : queue_) {
+      estimates += states_[i].rung == Rung::kEstimated || climbs_[i] ? 1 : 0;
+    }
+    if (estimates < kFirstEstimates) {
+      const size_t listed = FindLikely(Rung::kListed, kNever);
+      if (listed != none()) return listed;
+    }
+    if (!running_.empty()) return std::nullopt;
+    return estimated == none() ? OfLeastBound() : std::optional(estimated);
+  }
+
+  // Estimates and compilations get the same time each. At last what raises the bound, and what
+  // fills the table.
+  std::optional<size_t> BetterClimb() {
+    for (const double best : {BestToCome(), Best()}) {
+      const size_t listed = FindLikely(Rung::kListed, best);
+      const size_t estimated = FindLikely(Rung::kEstimated, best);
+      const bool compiles = listed == none() || spent_[1] <= spent_[0];
+      if (estimated != none() && compiles) return estimated;
+      if (listed != none()) return listed;
+    }
+    if (const std::optional<size_t> least = OfLeastBound()) return least;
+    if (std::ssize(result_.found) >= options_.top) return std::nullopt;
+    const size_t i = FindLikely(Rung::kEstimated, kNever);
+    return i == none() ? std::nullopt : std::optional(i);
+  }
+
+  // Where a search ends by its time, what would not end in time, as far as others like it tell,
+  // does not begin.
   bool IsInTime(size_t i) const {
-    if (i == none()) return false;
-    if (result_.found.empty()) return Seconds() < 2 * options_.budget_seconds;
     double waits = 0;  // for a core
     for (const Running& climb : running_) waits += Longest(climb.group);
     waits = std::max(0.0, waits / options_.threads - Longest(i));
@@ -137,77 +185,76 @@ class Searcher {
   // Seconds of climbs from its rung, at most.
   double Longest(size_t i) const { return longest_[static_cast<int>(states_[i].rung)]; }
 
+  bool HasRunning(Rung rung) const {
+    return std::any_of(running_.begin(), running_.end(),
+                       [&](const Running& climb) { return climb.rung == rung; });
+  }
+
   // The best plan, or one that is being compiled.
   double BestToCome() const {
     double best = Best();
     for (const Running& climb : running_) {
-      const GroupState& state = states_[climb.group];
-      if (state.rung == Rung::kDrafted) best = std::min(best, state.likely);
+      if (climb.rung == Rung::kEstimated) best = std::min(best, states_[climb.group].seconds);
     }
     return best;
   }
 
-  size_t none() const { return states_.size(); }
-
-  size_t FindLeastBound() const {
-    for (const auto& [bound, i] : queue_) {
-      if (bound >= Best()) break;
-      if (!climbs_[i]) return i;
-    }
-    return none();
-  }
-
-  // The group that is likely to be fastest, from a rung on; none() where none promises to be
-  // faster than `best`.
-  size_t FindLikely(Rung from, double best) const {
+  // The group on a rung that is likely to be fastest, of those that are listed an ordinary one as
+  // long as there is no plan; none() where none promises to be faster than `best`.
+  size_t FindLikely(Rung rung, double best) const {
     size_t likely = none();
+    const bool ordinary = rung == Rung::kListed && result_.found.empty();
+    const auto key = [&](size_t i) {
+      return std::pair(ordinary && !ladder_.IsUniform(i), Likely(i));
+    };
     for (const auto& [bound, i] : queue_) {
-      // None is likely to take less than its bound.
-      if (bound >= (likely == none() ? best : states_[likely].likely)) break;
+      if (bound >= best) break;
       const GroupState& state = states_[i];
-      if (state.rung < from || climbs_[i]) continue;
-      if (state.likely >= kPromising[static_cast<int>(state.rung)] * best) continue;
-      if (likely == none() || state.likely < states_[likely].likely) likely = i;
+      if (state.rung != rung || climbs_[i] || state.seconds == kNever) continue;
+      if (Likely(i) >= kPromising[static_cast<int>(rung)] * best) continue;
+      if (likely == none() || key(i) < key(likely)) likely = i;
     }
     return likely;
   }
 
-  // The group that is nearest to a plan, where long none has fitted: on the highest rung, and of
-  // equals the one that is likely to be fastest.
-  size_t FindFurthest() const {
-    const auto key = [&](size_t i) {
-      const GroupState& state = states_[i];
-      return std::pair(-static_cast<int>(state.rung), state.likely);
-    };
-    size_t furthest = none();
-    for (const auto& [bound, i] : queue_) {
-      if (states_[i].rung < Rung::kPlain || climbs_[i]) continue;
-      if (furthest == none() || key(i) < key(furthest)) furthest = i;
-    }
-    return furthest;
+  // The seconds of a group that is listed, as far off as those of others that are alike were.
+  double Likely(size_t i) const {
+    const bool listed = states_[i].rung == Rung::kListed;
+    return states_[i].seconds * (listed ? corrections_[kinds_[i]].Mean() : 1);
   }
 
-  void Start(const Choice& choice, double now) {
-    const size_t i = choice.group;
-    const double cost = kClimbCosts[static_cast<int>(states_[i].rung)];
-    spent_[choice.purpose] += choice.purpose == kBounds ? 2 * cost : cost;
-    climbs_[i] = true;
-    const auto packing = packing_.find(PackingKey(ladder_.group(i)));
-    // A group with a plan has gaps of its own.
-    if (packing != packing_.end() && states_[i].compiled == kNever) {
-      const auto [least, most] = packing->second;
-      states_[i].packing = least > kLargeGaps ? least : 1;
-      states_[i].usual_packing = most;
+  std::optional<size_t> OfLeastBound() {
+    for (auto at = queue_.begin(); at != queue_.end() && at->first < Best();) {
+      const size_t i = at->second;
+      if (climbs_[i]) {
+        ++at;
+      } else if (!states_[i].bounded) {
+        Apply(i, ladder_.Bound(i, states_[i]));
+        at = queue_.begin();
+      } else {
+        return i;
+      }
     }
-    const auto climb = [this, i] {
+    return std::nullopt;
+  }
+
+  void Start(size_t i, double now) {
+    const Rung rung = states_[i].rung;
+    const double cost = kClimbCosts[static_cast<int>(rung)];
+    spent_[static_cast<int>(rung)] += cost;
+    climbs_[i] = true;
+    const proto::Recipe& group = ladder_.group(i);
+    const auto known = packing_.find(PackingKey(group));
+    const double packing = known == packing_.end() ? UsualPacking(group) : known->second;
+    const auto climb = [this, i, packing] {
       cores_.acquire();
       const double begin = Seconds();
-      Finding finding = ladder_.Climb(i, states_[i]);
+      Finding finding = ladder_.Climb(i, states_[i], packing);
       finding.seconds = Seconds() - begin;
       cores_.release();
       return finding;
     };
-    running_.push_back({now + cost, i, std::async(std::launch::async, climb)});
+    running_.push_back({now + cost, i, rung, std::async(std::launch::async, climb)});
   }
 
   // Waits for the climb that ends first on the clock, and returns when that is.
@@ -218,10 +265,15 @@ class Searcher {
     const size_t i = first->group;
     const double end = first->end;
     Finding finding = first->finding.get();
-    double& longest = longest_[static_cast<int>(states_[i].rung)];
+    double& longest = longest_[static_cast<int>(first->rung)];
     longest = std::max(longest, finding.seconds);
+    const Rung rung = first->rung;
     running_.erase(first);
     climbs_[i] = false;
+    if (rung == Rung::kListed) {
+      const double ratio = finding.state.seconds / states_[i].seconds;
+      corrections_[kinds_[i]].Add(ratio > 0 && ratio < kNever ? ratio : kTooLarge);
+    }
     Apply(i, std::move(finding));
     return end;
   }
@@ -229,6 +281,11 @@ class Searcher {
   void Apply(size_t i, Finding finding) {
     queue_.erase({states_[i].bound, i});
     SearchCounts& counts = result_.counts;
+    if (absl::IsCancelled(finding.refusal)) {
+      finding.state = states_[i];
+      finding.refusal = absl::OkStatus();
+      finding.too_large.reset();
+    }
     if (!finding.refusal.ok() && finding.state.compiled < kNever) {
       // Another mix of a group that has a plan.
       finding.refusal = absl::OkStatus();
@@ -237,11 +294,8 @@ class Searcher {
     counts.short_plans += finding.short_plans;
     if (finding.did_not_fit) ++counts.did_not_fit;
     if (finding.packing > 0) {
-      const auto known = packing_.emplace(PackingKey(ladder_.group(i)),
-                                          std::pair(finding.packing, finding.packing));
-      auto& [least, most] = known.first->second;
-      least = std::min(least, finding.packing);
-      most = std::max(most, finding.packing);
+      double& packing = packing_[PackingKey(ladder_.group(i))];
+      packing = std::max(packing, finding.packing);
     }
     states_[i] = std::move(finding.state);
     if (!finding.refusal.ok()) {
@@ -287,7 +341,7 @@ class Searcher {
   void OrderAxes() {
     const bool ordered = spec_.given.cluster.level_size() > 1 && !result_.found.empty() &&
                          result_.found[0].candidate.keep_axis_order();
-    if (!ordered || Seconds() > options_.budget_seconds) return;
+    if (!ordered || IsOver() || Seconds() + longest_[1] > options_.budget_seconds) return;
     proto::Recipe candidate = result_.found[0].candidate;
     candidate.set_keep_axis_order(false);
     const PlanRequest options = CandidateRequest(spec_.given, candidate);
@@ -313,9 +367,12 @@ class Searcher {
     if (!options_.observe || (!now && Seconds() - reported_ < 1)) return;
     reported_ = Seconds();
     CountOpen();
-    SearchProgress progress{
-        .counts = result_.counts, .seconds = reported_, .bound_seconds = Bound()};
-    if (!result_.found.empty()) progress.best = result_.found[0];
+    SearchProgress progress{.counts = result_.counts, .seconds = reported_};
+    if (!result_.found.empty()) {
+      progress.best = result_.found[0];
+    } else if (const size_t i = FindLikely(Rung::kEstimated, kNever); i != none()) {
+      progress.estimated = {states_[i].candidate, states_[i].seconds, states_[i].bytes};
+    }
     options_.observe(progress);
   }
 
@@ -335,15 +392,17 @@ class Searcher {
   Ladder ladder_;
   std::vector<GroupState> states_;  // by group
   std::vector<bool> climbs_;        // by group: whether it does
+  std::vector<size_t> kinds_;       // by group: of FindKind
+  std::vector<Correction> corrections_;  // by kind
   const std::chrono::steady_clock::time_point start_;
   double reported_ = 0;
   std::set<std::pair<double, size_t>> queue_;  // by bound: groups that are not yet decided
   double closed_ = kNever;                     // the least bound of those compiled
   std::vector<Running> running_;
-  std::map<std::string, std::pair<double, double>> packing_;  // by PackingKey: least and most
-  double spent_[kPurposes] = {};                              // on the clock of kClimbCosts
-  double longest_[std::size(kClimbCosts)] = {};               // by rung: seconds of a climb
-  absl::Status refusal_;                                      // the first
+  std::map<std::string, double> packing_;        // by PackingKey: at most
+  double spent_[std::size(kClimbCosts)] = {};    // by rung, on the clock of kClimbCosts
+  double longest_[std::size(kClimbCosts)] = {};  // by rung: seconds of a climb
+  absl::Status refusal_;                         // the first
   SearchResult result_;
 };
 
@@ -352,8 +411,8 @@ class Searcher {
 absl::StatusOr<SearchResult> Search(const SearchSpec& given, const SearchOptions& options) {
   SearchSpec spec = given;
   spec.given.known_layouts = std::make_shared<KnownLayouts>(kMostKnownBytes);
-  ASSIGN_OR_RETURN(std::vector<proto::Recipe> groups, ListGroups(spec));
-  return Searcher(spec, options, std::move(groups)).Run();
+  ASSIGN_OR_RETURN(const std::vector<proto::Recipe> groups, ListGroups(spec));
+  return Searcher(spec, options, groups).Run();
 }
 
 }  // namespace oneflow

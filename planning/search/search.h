@@ -11,11 +11,18 @@
 
 namespace oneflow {
 
+// What short plans say of a plan that is not compiled.
+struct EstimatedPlan {
+  proto::Recipe candidate;
+  double step_seconds = 0;
+  double bytes = 0;  // of the device that needs most
+};
+
 struct SearchProgress {
   SearchCounts counts;
   double seconds = 0;
   std::optional<FoundPlan> best;
-  double bound_seconds = 0;
+  std::optional<EstimatedPlan> estimated;  // until there is a best one
 };
 
 struct SearchOptions {
@@ -24,10 +31,16 @@ struct SearchOptions {
   int top = 10;  // plans to find
   // May be null; called about once a second, and whenever the best changes.
   std::function<void(const SearchProgress&)> observe;
+  // May be null; true: the search ends, as if its time was over. Called from several threads.
+  std::function<bool()> stop;
 };
 
 // At most `top` plans of the space, the fastest first. That nothing fits is no error: then
 // `found` is empty, and `nearest` says what is nearest to fitting.
+//
+// Ordinary plans come first (ordinary.h): the best by formulas get short plans, and the best of
+// these is compiled before anything else is looked at. Then the group that is likely to be fastest
+// climbs the ladder (ladder.h), until none that is left promises to be faster.
 absl::StatusOr<SearchResult> Search(const SearchSpec& spec, const SearchOptions& options);
 
 // Why a part of the space is not chosen: it is searched alone and compared with `best`.

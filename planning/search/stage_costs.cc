@@ -114,6 +114,7 @@ GroupCosts GroupCosts::FittedTo(const std::vector<PolicyCounts>& counts) const {
 }
 
 GroupCosts GroupCosts::WithLeastHeld() const {
+  if (!times_.empty() && !fits_orders_) return *this;
   GroupCosts result = *this;
   result.schedule_ = WithLeastWarmUps(schedule_, stages(), micro_batches_);
   result.fits_orders_ = false;

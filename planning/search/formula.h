@@ -1,0 +1,63 @@
+// The first rung of the search: what a plan group takes and needs, by formulas from the costs of
+// one device.
+//
+// One device computes a short model alone (OneDeviceSpec): no stages, nothing sharded. The devices
+// that a part of the batch is split over share that work. Two readings follow:
+//
+//   LeastOfGroup   no plan of the group takes less: the work divided evenly, no exchanges, with a
+//                  margin, since kernels that split their work compute no faster
+//   LikelyOfGroup  what a plan takes as a rule: with exchanges (Hockney's model, link_cost.h), the
+//                  head, the update
+//
+// For M micro-batches that take W seconds through P stages of v chunks (docs/search.md, The bound)
+//
+//   step >= W / (v (1 - q^P)),  q = 1 - 1 / (v M).
+#pragma once
+
+#include <limits>
+#include <vector>
+
+#include "compiler/compile.h"
+#include "planning/search/candidate.h"
+#include "planning/search/model_shape.h"
+#include "planning/search/short_plan.h"
+
+namespace oneflow {
+
+// The least bytes may be above those of a plan by so much, where parts do not divide evenly.
+inline constexpr double kLeastBytesError = 0.1;
+
+// One device with all that the devices of a part of the batch compute.
+ShortPlanSpec OneDeviceSpec(const PlanRequest& given, const proto::Recipe& group);
+
+// `one`: the costs of OneDeviceSpec. The group's GroupCosts of these bound seconds and bytes of
+// every mix of policies: blocks alone, with no exchange or transfer; bytes as if all were split
+// that may be.
+ShortCosts LeastOfGroup(const PlanRequest& given, const proto::Recipe& group,
+                        const ShortCosts& one);
+
+// The likely costs, with the policy of recompute that `one` was measured with and `group` says.
+ShortCosts LikelyOfGroup(const PlanRequest& given, const ModelShape& shape,
+                         const proto::Recipe& group, const ShortCosts& one);
+
+// A group's best plan by formulas: the longest stage sets the pace, and the first and the last one
+// need most. Takes microseconds.
+struct FormulaPlan {
+  double seconds = std::numeric_limits<double>::infinity();  // infinite: none fits
+  double bytes = 0;                                           // of a device; least, if none fits
+};
+// `likely`: LikelyOfGroup of each policy of recompute. `uniform`: all blocks have the same; else
+// blocks may be divided. `capacity`: bytes of a device; 0: no limit.
+FormulaPlan FindFormulaPlan(const proto::Recipe& group, const std::vector<ShortCosts>& likely,
+                            int blocks, bool uniform, double capacity);
+
+// `measured`, the costs of a short plan with one policy, moved to another: by the difference of
+// what formulas say of blocks with these.
+ShortCosts WithOtherPolicy(const ShortCosts& measured, const ShortCosts& likely,
+                           const ShortCosts& likely_other);
+
+// By the formula above, with recompute none. `blocks`: of the model.
+double FindLeastSeconds(const PlanRequest& given, const proto::Recipe& group,
+                        const ShortCosts& one, int blocks);
+
+}  // namespace oneflow
