@@ -23,6 +23,7 @@
 #include "compiler/schedule/streams.h"
 #include "compiler/schedule/tell_receives.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/stop.h"
 #include "oneflow_core/cost/actor_cost.h"
 #include "oneflow_core/model/annotate_offload.h"
 #include "oneflow_core/net/plan_net.h"
@@ -314,7 +315,8 @@ class Completion {
 }  // namespace
 
 absl::Status AddPrograms(const std::vector<ProgramDraft>& drafts, const PersistentIds& ids,
-                         const Schedule& schedule, int stages, proto::Plan* plan) {
+                         const Schedule& schedule, int stages, const std::stop_token& stop,
+                         proto::Plan* plan) {
   ASSIGN_OR_RETURN(std::vector<Lowered> programs,
                    BackEnd(ids, schedule, stages, *plan).SteadyPrograms(drafts));
   for (Lowered& lowered : programs) {
@@ -322,8 +324,9 @@ absl::Status AddPrograms(const std::vector<ProgramDraft>& drafts, const Persiste
     *plan->add_program() = std::move(lowered.program);
     *plan->mutable_facts()->add_program() = lowered.facts;
   }
-  RETURN_IF_ERROR(PlanMemory(stages, plan));
+  RETURN_IF_ERROR(PlanMemory(stages, plan, stop));
   for (size_t i = 0; i < drafts.size(); ++i) {
+    RETURN_IF_ERROR(CheckStop(stop));
     proto::Program& program = *plan->mutable_program(static_cast<int>(i) + 1);  // after init
     Lowered& lowered = programs[i + 1];
     lowered.program = std::move(program);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -43,9 +44,10 @@ absl::Status RunBackEnd(BackEndState* state, std::string_view last = "");
 
 // Adds init, the drafted programs, save and load to `plan`, which holds the variables, and sets
 // plan->memory. Planning takes as few micro-batches as show the schedule's steady state, if they
-// give the slots that all micro-batches give.
+// give the slots that all micro-batches give. CANCELLED if it is stopped.
 absl::Status AddPrograms(const std::vector<ProgramDraft>& drafts, const PersistentIds& ids,
-                         const Schedule& schedule, int stages, proto::Plan* plan);
+                         const Schedule& schedule, int stages, const std::stop_token& stop,
+                         proto::Plan* plan);
 
 // Adds one program alone, without addresses and orders of issue. plan->memory gets the bytes of
 // variables, and the plan's facts get the lower bound.

@@ -10,6 +10,7 @@
 #include "compiler/lower/groups.h"
 #include "compiler/passes/passes.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/stop.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/model/annotate_model.h"
 #include "oneflow_core/model/annotate_offload.h"
@@ -93,6 +94,7 @@ absl::StatusOr<BoxedPrograms> BoxAll(const GraphSource& source, const PlanReques
   if (part.first) boxed.drafts.resize(1);
   std::vector<const Graph*> graphs;
   for (ProgramDraft& draft : boxed.drafts) {
+    RETURN_IF_ERROR(CheckStop(request.stop));
     const std::string_view pass = &draft == &boxed.drafts.back() ? part.pass : "";
     RETURN_IF_ERROR(Annotate(RunFrontEnd(logical, boxed.plan, known_layouts, &draft, pass),
                              absl::StrCat("program ", draft.spec.name)));

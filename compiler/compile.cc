@@ -12,6 +12,7 @@
 #include "compiler/front_end.h"
 #include "compiler/memory/plan_memory.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/stop.h"
 #include "oneflow_core/graph/graph_text.h"
 #include "oneflow_core/plan/fingerprint.h"
 #include "oneflow_core/print/plan_text.h"
@@ -26,7 +27,8 @@ absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const PlanRequest
   // The back end: actors and registers, in which order, in how many slots, in which bytes.
   proto::Plan plan = std::move(front_end.plan);
   RETURN_IF_ERROR(AddPrograms(front_end.boxed->drafts, front_end.boxed->ids, front_end.schedule,
-                              front_end.stages, &plan));
+                              front_end.stages, request.stop, &plan));
+  RETURN_IF_ERROR(CheckStop(request.stop));
   RETURN_IF_ERROR(CheckCapacity(plan, plan.cluster().device().memory_bytes()));
   RETURN_IF_ERROR(CheckHostCapacity(plan, plan.cluster(), plan.recipe().host_memory()));
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -29,6 +30,7 @@ struct PlanRequest {
   // Layouts that calls with other requests have found; a call adds its own. They change no plan,
   // but it is made sooner. null: each call keeps its own. May be shared between threads.
   std::shared_ptr<KnownLayouts> known_layouts = nullptr;
+  std::stop_token stop = {};  // asked between steps; a compilation that is stopped is CANCELLED
 };
 
 // The graphs of the last front end, which compilations of one graph hand on to each other. They

@@ -13,6 +13,7 @@
 #include "compiler/memory/lower_bound.h"
 #include "compiler/memory/pack.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/stop.h"
 #include "oneflow_core/cost/host_memory.h"
 #include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/plan/arenas.h"
@@ -180,11 +181,13 @@ void AssignPersistent(int stages, proto::Plan* plan) {
   }
 }
 
-absl::Status AssignProgram(int stages, proto::Plan* plan, proto::Program* program) {
+absl::Status AssignProgram(int stages, proto::Plan* plan, proto::Program* program,
+                           const std::stop_token& stop) {
   ASSIGN_OR_RETURN(const PlanNet net, MakePlanNet(*plan, *program));
   const std::vector<int64_t> bound = LowerBound(net, stages);
   const std::vector<StageLifetimes> lifetimes = FindLifetimes(net, stages);
   for (int arena = 0; arena < plan->memory_size(); ++arena) {
+    RETURN_IF_ERROR(CheckStop(stop));
     const StageLifetimes& stage = lifetimes[arena];
     const Layout layout = BestLayout(stage, bound[arena]);
     proto::StageMemory& memory = *plan->mutable_memory(arena);
@@ -248,10 +251,10 @@ absl::Status BoundMemory(int stages, proto::Plan* plan) {
   return absl::OkStatus();
 }
 
-absl::Status PlanMemory(int stages, proto::Plan* plan) {
+absl::Status PlanMemory(int stages, proto::Plan* plan, const std::stop_token& stop) {
   AssignPersistent(stages, plan);
   for (int i = 0; i < plan->program_size(); ++i) {
-    RETURN_IF_ERROR(AssignProgram(stages, plan, plan->mutable_program(i)));
+    RETURN_IF_ERROR(AssignProgram(stages, plan, plan->mutable_program(i), stop));
   }
   for (int arena = 0; arena < plan->memory_size(); ++arena) {
     proto::StageMemory& memory = *plan->mutable_memory(arena);

@@ -3,6 +3,7 @@
 // same bytes, because one program runs at a time.
 #pragma once
 
+#include <stop_token>
 #include <string>
 
 #include "absl/status/status.h"
@@ -13,8 +14,8 @@ namespace oneflow {
 
 // Sets all offsets and plan->memory. Registers share bytes if their lifetimes on the compute stream
 // are disjoint (lifetimes.h); offsets are found by frames (frame_layout.h), buffer rings
-// (buffer_rings.h) and first fit (pack.h). Requires orders and slots.
-absl::Status PlanMemory(int stages, proto::Plan* plan);
+// (buffer_rings.h) and first fit (pack.h). Requires orders and slots. CANCELLED if it is stopped.
+absl::Status PlanMemory(int stages, proto::Plan* plan, const std::stop_token& stop = {});
 
 // Sets the bytes of variables in plan->memory, and the lower bounds in plan->facts (lower_bound.h),
 // but no addresses.

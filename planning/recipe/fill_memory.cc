@@ -46,7 +46,7 @@ absl::StatusOr<Schedule> FillMemory(const FrontEnd& front_end,
     tried.extra_in_flight = (best.extra_in_flight + too_many) / 2;
     if (times) tried = Fitted(*times, tried);
     proto::Plan filled = plan;
-    RETURN_IF_ERROR(AddPrograms(boxed->drafts, boxed->ids, tried, stages, &filled));
+    RETURN_IF_ERROR(AddPrograms(boxed->drafts, boxed->ids, tried, stages, {}, &filled));
     if (CheckCapacity(filled, capacity).ok()) {
       best = tried;
     } else {

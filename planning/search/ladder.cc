@@ -141,6 +141,13 @@ Finding Ladder::Climb(size_t i, const GroupState& state, double packing) {
     return finding;
   }
   finding.refusal = Tell(i, capacity_ / packing, &finding);
+  // Packing may leave smaller gaps.
+  if (finding.too_large && static_cast<double>(finding.too_large->bytes) <= capacity_) {
+    next = state;
+    finding.too_large.reset();
+    finding.refusal = Tell(i, capacity_, &finding);
+    next.tight = true;
+  }
   next.rung = Rung::kEstimated;
   next.bound = std::max(next.bound, next.least_seconds * (1 - kShortError));
   return finding;
@@ -319,7 +326,7 @@ absl::Status Ladder::TellMix(size_t i, const GroupCosts& costs, bool gathers, do
   state.bytes = mix ? mix->bytes : LeastNeeded(costs, blocks);
   if (mix) return absl::OkStatus();
   state.candidate = WithPolicy(group, std::end(kPolicies)[-1], gathers);
-  finding->too_large = {state.candidate, static_cast<int64_t>(state.bytes)};
+  finding->too_large = {state.candidate, static_cast<int64_t>(state.bytes), /*bounded=*/false};
   return absl::OkStatus();
 }
 

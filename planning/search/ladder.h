@@ -42,6 +42,7 @@ struct GroupState {
   double bytes = 0;         // that this plan needs of a device
   proto::Recipe candidate;  // this plan; kListed: none yet
   bool bounded = false;     // `bound` knows of its mixes, too
+  bool tight = false;       // it fits only if packing leaves smaller gaps than usual
 
   // Of the mixes of a group, those for less memory take longer.
   double capacity = 0;            // for which the candidate's mix was chosen

@@ -71,7 +71,7 @@ void Ladder::Tighten(size_t i, double needed, Finding* finding) {
     state.rung = Rung::kCompiled;
     state.seconds = state.compiled;
   } else {
-    finding->too_large = NearestMiss{state.candidate, static_cast<int64_t>(needed)};
+    finding->too_large = {state.candidate, static_cast<int64_t>(needed), /*bounded=*/false};
   }
 }
 

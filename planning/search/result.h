@@ -26,22 +26,32 @@ struct FoundPlan {
   std::string why_above_all;    // of the MFU; else ""
 };
 
+// What short plans say of a plan that is not compiled.
+struct EstimatedPlan {
+  proto::Recipe candidate;
+  double step_seconds = 0;
+  double bytes = 0;  // of the device that needs most
+};
+
 // Numbers of groups by how they ended, in the words of the progress line.
 struct SearchCounts {
   int64_t groups = 0;       // of the space
   int64_t refused = 0;      // that cannot be compiled: heads do not divide, ...
-  int64_t too_large = 0;    // that cannot fit a device, by a bound of bytes
+  int64_t cannot_fit = 0;   // a device, by a bound of bytes
+  int64_t too_large = 0;    // by short plans, or as compiled
   int64_t too_slow = 0;     // that cannot be faster than the best, by a bound of seconds
   int64_t short_plans = 0;  // made
   int64_t compiled = 0;     // full plans, simulated
   int64_t did_not_fit = 0;  // full plans that did not fit a device
   int64_t open = 0;         // groups about which the search ended without knowing
+  int64_t listed = 0;       // of these, known by formulas alone
 };
 
 // The candidate that is nearest to fitting where nothing fits.
 struct NearestMiss {
   proto::Recipe candidate;
-  int64_t bytes = 0;  // at least, that it needs
+  int64_t bytes = 0;    // that it needs
+  bool bounded = true;  // at least, by a bound; else by short plans, or as compiled
 };
 
 struct SearchResult {
@@ -50,13 +60,20 @@ struct SearchResult {
   bool complete = false;         // the search ended by itself, not by its budget
   SearchCounts counts;
   double seconds = 0;  // that the search took
-  proto::Plan best;    // of found[0]
+  // Seconds of the CPU, until a plan was estimated, and until one was found; none: there was none.
+  std::optional<double> cpu_until_estimate, cpu_until_plan;
+  // The least seconds that formulas and short plans say of a group without a plan; 0: there is none.
+  double least_estimate = 0;
+  proto::Plan best;  // of found[0]
+  std::optional<EstimatedPlan> estimated;  // where nothing was compiled in time
   std::optional<NearestMiss> nearest;
   std::optional<proto::Compared> compared;  // how predictions for the cluster have held
 };
 
 // found[0] / bound - 1, at least 0: "no plan of the space is more than X % faster"; infinite where
-// no bound is known (0). Requires a plan that was found.
+// the search is not complete. Requires a plan that was found.
 double FindGap(const SearchResult& result);
+// The same by estimates: of groups without a plan none promises more.
+double FindEstimatedGap(const SearchResult& result);
 
 }  // namespace oneflow

@@ -64,9 +64,11 @@ struct CountRow {
 constexpr CountRow kCounts[] = {
     {"families", "plan groups", &SearchCounts::groups},
     {"refused", "cannot be compiled", &SearchCounts::refused},
+    {"cannot_fit", "cannot fit", &SearchCounts::cannot_fit},
     {"too_large", "are too large", &SearchCounts::too_large},
     {"too_slow", "are too slow", &SearchCounts::too_slow},
     {"open", "are undecided", &SearchCounts::open},
+    {"listed", "of these known by formulas alone", &SearchCounts::listed},
     {"short_plans", "short plans made", &SearchCounts::short_plans},
     {"compiled", "plans compiled and simulated", &SearchCounts::compiled},
     {"did_not_fit", "plans did not fit", &SearchCounts::did_not_fit}};
@@ -84,6 +86,29 @@ nlohmann::ordered_json CountsJson(const SearchCounts& counts) {
   nlohmann::ordered_json json;
   for (const CountRow& row : kCounts) json[row.name] = counts.*row.count;
   return json;
+}
+
+std::string EstimateText(const EstimatedPlan& plan) {
+  return absl::StrCat("estimated by short plans: ", TimeText(plan.step_seconds), ", ",
+                      ShortBytesText(static_cast<int64_t>(plan.bytes)), " of memory (± 3 %) with ",
+                      CandidateFlags(plan.candidate));
+}
+
+// Whether another plan of the space may be faster.
+std::string FasterText(const SearchResult& result) {
+  if (result.complete) {
+    return absl::StrCat("no plan of the space is more than ", PercentText(FindGap(result)),
+                        " faster, by the simulator's times");
+  }
+  const SearchCounts& counts = result.counts;
+  return absl::StrCat("estimated: no other plan group is more than ",
+                      PercentText(FindEstimatedGap(result)), " faster; of ",
+                      DigitsText(counts.groups), ", ", DigitsText(counts.listed),
+                      " are known by formulas alone, since the time of --budget_seconds is over");
+}
+
+nlohmann::ordered_json Known(const std::optional<double>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
 }
 
 }  // namespace
@@ -169,7 +194,6 @@ Report DescribeResult(const ResultFrame& frame, const SearchResult& result) {
     flags.push_back(CompileFlags(frame, result.found[i].candidate));
     plans.push_back(FoundPlanJson(result.found[i], bits[i], flags[i]));
   }
-  const bool bounded = result.bound_seconds > 0;
   const double gap = FindGap(result);
   std::string text =
       absl::StrCat(frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster);
@@ -180,13 +204,7 @@ Report DescribeResult(const ResultFrame& frame, const SearchResult& result) {
       "\nunder each plan stand the flags of `oneflow compile` that make it; seq: "
       "--sequence_parallel; plans of one letter of bits give the same bits\npredicted: step ",
       TimeText(result.found[0].step_seconds), ComparedText(result.compared), "\n");
-  if (bounded) {
-    absl::StrAppend(&text, "no plan of the space is more than ", PercentText(gap),
-                    " faster, by the simulator's times",
-                    result.complete ? "" : "; the time of --budget_seconds ended the search", "\n");
-  } else {
-    text += "nothing is known of the plans that were not tried: give a larger --budget_seconds\n";
-  }
+  absl::StrAppend(&text, FasterText(result), "\n");
   return {std::move(text),
           {{"model", frame.model},
            {"cluster", frame.cluster},
@@ -197,8 +215,11 @@ Report DescribeResult(const ResultFrame& frame, const SearchResult& result) {
            {"counts", CountsJson(result.counts)},
            {"seconds", result.seconds},
            {"complete", result.complete},
-           {"bound_seconds", bounded ? Json(result.bound_seconds) : Json()},
-           {"gap", bounded ? Json(gap) : Json()},
+           {"bound_seconds", result.complete ? Json(result.bound_seconds) : Json()},
+           {"gap", result.complete ? Json(gap) : Json()},
+           {"estimated_gap", FindEstimatedGap(result)},
+           {"cpu_seconds_until_estimate", Known(result.cpu_until_estimate)},
+           {"cpu_seconds_until_plan", Known(result.cpu_until_plan)},
            {"compared", ComparedJson(result.compared)},
            {"plans", std::move(plans)}}};
 }
@@ -209,36 +230,39 @@ std::string ProgressText(const SearchProgress& progress) {
     absl::StrAppend(&text, "; best ", TimeText(progress.best->step_seconds), " with ",
                     CandidateFlags(progress.best->candidate));
   }
-  if (progress.estimated) {
-    const EstimatedPlan& plan = *progress.estimated;
-    absl::StrAppend(&text, "; estimated by short plans: ", TimeText(plan.step_seconds), ", ",
-                    ShortBytesText(static_cast<int64_t>(plan.bytes)), " with ",
-                    CandidateFlags(plan.candidate));
-  }
+  if (progress.estimated) absl::StrAppend(&text, "; ", EstimateText(*progress.estimated));
   return text;
 }
 
 absl::Status NothingFound(const ResultFrame& frame, const SearchResult& result) {
   const SearchCounts& counts = result.counts;
-  std::string where =
+  const std::string where =
       absl::StrCat(frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster);
-  if (counts.too_large + counts.did_not_fit == 0) {
-    const bool open = counts.open > 0;
-    return InputError(where,
-                      open ? "the time ended before a plan was found"
-                           : "none of the plans can be compiled: " + CountsText(counts),
-                      open ? "give a larger --budget_seconds"
-                           : "compile one with `oneflow compile`, which says why");
+  if (counts.refused == counts.groups) {
+    return InputError(where, "none of the plans can be compiled: " + CountsText(counts),
+                      "compile one with `oneflow compile`, which says why");
   }
+  std::string what = absl::StrCat("nothing fits ", ShortBytesText(frame.capacity),
+                                  ": every plan group needs more, by a bound of its bytes");
   std::string hint = "use more devices, or more of the host's memory (--host_memory)";
-  if (result.nearest) {
-    hint =
-        absl::StrCat("nearest to it is a plan that needs ", ShortBytesText(result.nearest->bytes),
-                     ": ", CandidateFlags(result.nearest->candidate), "; ", hint);
+  if (counts.open > 0) {
+    what = absl::StrCat("no plan was found yet: ", DigitsText(counts.listed), " of ",
+                        DigitsText(counts.groups), " plan groups were not looked at");
+    hint = "give a larger --budget_seconds, narrow the space with --fix, or " + hint;
+  } else if (counts.too_large > 0) {
+    what = absl::StrCat("no plan fits ", ShortBytesText(frame.capacity), ": ",
+                        DigitsText(counts.cannot_fit), " plan groups by a bound of their bytes, ",
+                        DigitsText(counts.too_large), " by short plans or as compiled");
   }
-  return absl::ResourceExhaustedError(absl::StrCat(where, ": no plan that was tried fits ",
-                                                   ShortBytesText(frame.capacity), " (",
-                                                   CountsText(counts), "); ", hint));
+  if (result.estimated) hint = EstimateText(*result.estimated) + "; " + hint;
+  if (result.nearest) {
+    hint = absl::StrCat("nearest to it is a plan that needs ",
+                        result.nearest->bounded ? "at least " : "",
+                        ShortBytesText(result.nearest->bytes), ": ",
+                        CandidateFlags(result.nearest->candidate), "; ", hint);
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat(where, ": ", what, " (", CountsText(counts), "); ", hint));
 }
 
 }  // namespace oneflow

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <future>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <semaphore>
 #include <set>
+#include <stop_token>
 #include <utility>
 #include <vector>
 
@@ -66,6 +68,9 @@ struct Correction {
 // One that short plans say is too large, unlike its formula.
 constexpr double kTooLarge = 1.5;
 
+// What a plan is tried behind that may not fit.
+constexpr double kTight = 1.1;
+
 // Ordinary plans, then all groups.
 std::vector<GroupToSearch> ListToSearch(const SearchSpec& spec,
                                         const std::vector<proto::Recipe>& groups) {
@@ -75,28 +80,27 @@ std::vector<GroupToSearch> ListToSearch(const SearchSpec& spec,
   return all;
 }
 
+SearchSpec WithStop(SearchSpec spec, const std::stop_token& stop) {
+  spec.given.stop = stop;
+  return spec;
+}
+
 class Searcher {
  public:
   Searcher(const SearchSpec& spec, const SearchOptions& options,
            const std::vector<proto::Recipe>& groups)
-      : spec_(spec),
+      : spec_(WithStop(spec, stop_.get_token())),
         options_(options),
         cores_(options.threads),
-        ladder_(spec, ListToSearch(spec, groups)),
+        ladder_(spec_, ListToSearch(spec, groups)),
         states_(ladder_.size()),
         climbs_(ladder_.size(), false),
         start_(std::chrono::steady_clock::now()) {
-    result_.counts.groups = static_cast<int64_t>(states_.size());
+    result_.counts.groups = static_cast<int64_t>(groups.size());
   }
 
   absl::StatusOr<SearchResult> Run() && {
-    std::map<std::string, size_t> kinds;
-    for (size_t i = 0; i < states_.size(); ++i) {
-      kinds_.push_back(kinds.emplace(FindKind(ladder_.group(i)), kinds.size()).first->second);
-      states_[i] = ladder_.List(i, UsualPacking(ladder_.group(i)), &result_.counts.short_plans);
-      queue_.insert({states_[i].bound, i});
-    }
-    corrections_.resize(kinds.size());
+    ListNext(/*uniform=*/true);
     double now = 0;  // on the clock of kClimbCosts
     while (true) {
       while (std::ssize(running_) < kAhead * options_.threads) {
@@ -120,6 +124,8 @@ class Searcher {
   bool IsOver() const {
     return Seconds() > options_.budget_seconds || (options_.stop && options_.stop());
   }
+  // Of all threads of the process.
+  static double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
   double Best() const { return result_.found.empty() ? kNever : result_.found[0].step_seconds; }
   size_t none() const { return states_.size(); }
 
@@ -136,8 +142,25 @@ class Searcher {
 
   std::optional<size_t> NextClimb() {
     if (IsOver()) return std::nullopt;
-    const std::optional<size_t> next = result_.found.empty() ? FirstClimb() : BetterClimb();
+    std::optional<size_t> next = result_.found.empty() ? FirstClimb() : BetterClimb();
+    if (listed_ < states_.size() && !next && running_.empty()) {
+      ListNext(/*uniform=*/false);
+      next = FirstClimb();
+    }
     return next && IsInTime(*next) ? next : std::nullopt;
+  }
+
+  // Ordinary plans, which stand first; or all others.
+  void ListNext(bool uniform) {
+    for (; listed_ < states_.size() && (!uniform || ladder_.IsUniform(listed_)); ++listed_) {
+      const proto::Recipe& group = ladder_.group(listed_);
+      const auto kind = kinds_by_name_.emplace(FindKind(group), kinds_by_name_.size());
+      kinds_.push_back(kind.first->second);
+      corrections_.resize(kinds_by_name_.size());
+      states_[listed_] =
+          ladder_.List(listed_, UsualPacking(group), &result_.counts.short_plans);
+      queue_.insert({states_[listed_].bound, listed_});
+    }
   }
 
   // Until there is a plan: a few estimates of ordinary plans, then the best one is compiled, beside
@@ -160,6 +183,7 @@ class Searcher {
   // Estimates and compilations get the same time each. At last what raises the bound, and what
   // fills the table.
   std::optional<size_t> BetterClimb() {
+    if (listed_ < states_.size()) ListNext(/*uniform=*/false);
     for (const double best : {BestToCome(), Best()}) {
       const size_t listed = FindLikely(Rung::kListed, best);
       const size_t estimated = FindLikely(Rung::kEstimated, best);
@@ -220,7 +244,8 @@ class Searcher {
   // The seconds of a group that is listed, as far off as those of others that are alike were.
   double Likely(size_t i) const {
     const bool listed = states_[i].rung == Rung::kListed;
-    return states_[i].seconds * (listed ? corrections_[kinds_[i]].Mean() : 1);
+    return states_[i].seconds * (listed ? corrections_[kinds_[i]].Mean() : 1) *
+           (states_[i].tight ? kTight : 1);
   }
 
   std::optional<size_t> OfLeastBound() {
@@ -264,6 +289,10 @@ class Searcher {
                          [](const Running& a, const Running& b) { return a.end < b.end; });
     const size_t i = first->group;
     const double end = first->end;
+    // When the time is over, what runs ends between two of its steps.
+    while (first->finding.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
+      if (IsOver()) stop_.request_stop();
+    }
     Finding finding = first->finding.get();
     double& longest = longest_[static_cast<int>(first->rung)];
     longest = std::max(longest, finding.seconds);
@@ -275,6 +304,11 @@ class Searcher {
       corrections_[kinds_[i]].Add(ratio > 0 && ratio < kNever ? ratio : kTooLarge);
     }
     Apply(i, std::move(finding));
+    const bool estimated = states_[i].rung == Rung::kEstimated && states_[i].seconds < kNever;
+    if (estimated && !result_.cpu_until_estimate) {
+      result_.cpu_until_estimate = CpuSeconds();
+      Report(/*now=*/true);
+    }
     return end;
   }
 
@@ -291,6 +325,7 @@ class Searcher {
       finding.refusal = absl::OkStatus();
       finding.state.rung = Rung::kCompiled;
     }
+    const int64_t group = ladder_.IsUniform(i) ? 0 : 1;  // ordinary plans are of groups, too
     counts.short_plans += finding.short_plans;
     if (finding.did_not_fit) ++counts.did_not_fit;
     if (finding.packing > 0) {
@@ -299,11 +334,12 @@ class Searcher {
     }
     states_[i] = std::move(finding.state);
     if (!finding.refusal.ok()) {
-      ++counts.refused;
+      counts.refused += group;
       if (refusal_.ok()) refusal_ = std::move(finding.refusal);
     } else if (finding.too_large) {
-      ++counts.too_large;
-      const bool nearer = !result_.nearest || finding.too_large->bytes < result_.nearest->bytes;
+      (finding.too_large->bounded ? counts.cannot_fit : counts.too_large) += group;
+      const auto key = [](const NearestMiss& miss) { return std::pair(miss.bounded, miss.bytes); };
+      const bool nearer = !result_.nearest || key(*finding.too_large) < key(*result_.nearest);
       if (nearer) result_.nearest = *std::move(finding.too_large);
     } else {
       if (states_[i].rung == Rung::kCompiled) {
@@ -313,6 +349,7 @@ class Searcher {
       }
       if (!finding.found) return;
       ++counts.compiled;
+      if (!result_.cpu_until_plan) result_.cpu_until_plan = CpuSeconds();
       Add(*std::move(finding.found), *std::move(finding.plan));
     }
   }
@@ -359,8 +396,15 @@ class Searcher {
 
   void CountOpen() {
     SearchCounts& counts = result_.counts;
-    counts.open = counts.too_slow = 0;
-    for (const auto& [bound, i] : queue_) ++(bound >= Best() ? counts.too_slow : counts.open);
+    counts.open = counts.too_slow = counts.listed = 0;
+    for (const auto& [bound, i] : queue_) {
+      if (ladder_.IsUniform(i)) continue;
+      ++(bound >= Best() ? counts.too_slow : counts.open);
+      if (bound < Best() && states_[i].rung == Rung::kListed) ++counts.listed;
+    }
+    const auto left = static_cast<int64_t>(states_.size() - listed_);
+    counts.open += left;
+    counts.listed += left;
   }
 
   void Report(bool now) {
@@ -370,30 +414,49 @@ class Searcher {
     SearchProgress progress{.counts = result_.counts, .seconds = reported_};
     if (!result_.found.empty()) {
       progress.best = result_.found[0];
-    } else if (const size_t i = FindLikely(Rung::kEstimated, kNever); i != none()) {
-      progress.estimated = {states_[i].candidate, states_[i].seconds, states_[i].bytes};
+    } else {
+      progress.estimated = BestEstimate();
     }
     options_.observe(progress);
   }
 
+  // What is known as long as no plan is compiled.
+  std::optional<EstimatedPlan> BestEstimate() const {
+    std::optional<EstimatedPlan> best;
+    for (const auto& [bound, i] : queue_) {
+      const GroupState& state = states_[i];
+      if (state.rung != Rung::kEstimated || state.seconds == kNever) continue;
+      if (best && best->step_seconds <= state.seconds) continue;
+      best = {state.candidate, state.seconds, state.bytes};
+    }
+    return best;
+  }
+
   SearchResult Finish() {
     CountOpen();
-    if (!result_.found.empty()) result_.nearest.reset();
+    if (result_.found.empty()) result_.estimated = BestEstimate();
+    if (!result_.found.empty() || result_.estimated) result_.nearest.reset();
     result_.complete = result_.counts.open == 0;
+    double least = kNever;
+    for (const auto& [bound, i] : queue_) least = std::min(least, Likely(i));
+    result_.least_estimate = least == kNever ? 0 : least;
     result_.bound_seconds = result_.found.empty() ? 0 : Bound();
     result_.compared = FindCompared(spec_.given.cluster);
     result_.seconds = Seconds();
     return std::move(result_);
   }
 
-  const SearchSpec& spec_;
+  std::stop_source stop_;
+  const SearchSpec spec_;
   const SearchOptions& options_;
   std::counting_semaphore<> cores_;
   Ladder ladder_;
   std::vector<GroupState> states_;  // by group
   std::vector<bool> climbs_;        // by group: whether it does
-  std::vector<size_t> kinds_;       // by group: of FindKind
-  std::vector<Correction> corrections_;  // by kind
+  size_t listed_ = 0;               // groups, the first ones
+  std::map<std::string, size_t> kinds_by_name_;  // of FindKind
+  std::vector<size_t> kinds_;                    // by group
+  std::vector<Correction> corrections_;          // by kind
   const std::chrono::steady_clock::time_point start_;
   double reported_ = 0;
   std::set<std::pair<double, size_t>> queue_;  // by bound: groups that are not yet decided

@@ -11,13 +11,6 @@
 
 namespace oneflow {
 
-// What short plans say of a plan that is not compiled.
-struct EstimatedPlan {
-  proto::Recipe candidate;
-  double step_seconds = 0;
-  double bytes = 0;  // of the device that needs most
-};
-
 struct SearchProgress {
   SearchCounts counts;
   double seconds = 0;
