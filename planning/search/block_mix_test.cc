@@ -11,7 +11,6 @@
 
 #include "oneflow_core/recipe/forms.h"
 #include "planning/search/draw_for_test.h"
-#include "planning/search/relaxed_mix.h"
 
 namespace oneflow {
 namespace {
@@ -265,46 +264,6 @@ TEST_CASE("mix: no other counts of two stages make a step shorter") {
     REQUIRE(mix->has_value() == (least < kNever));
     if (*mix) CHECK((*mix)->step_seconds == Approx(least).epsilon(1e-12));
   }
-}
-
-TEST_CASE("relaxed: divided blocks take no longer than the best whole mix") {
-  Dice dice(6);
-  int fits = 0;
-  for (int i = 0; i < 30; ++i) {
-    for (const Case& at : Cases()) {
-      const GroupCosts costs = Make(at, DrawCosts(&dice), /*fits_orders=*/false);
-      const std::vector<int> blocks = ByStage(at);
-      const double capacity = DrawCapacity(costs, blocks, &dice);
-      double longest = 0;
-      for (int s = 0; s < at.stages; ++s) {
-        const std::optional<PolicyCounts> best = ChooseCounts(costs, s, blocks[s], capacity);
-        longest = std::max(longest, best ? costs.Seconds(s, *best) : kNever);
-      }
-      if (longest == kNever) continue;
-      ++fits;
-      INFO(Text(at) << ", draw " << i << ", " << capacity << " bytes");
-      const std::optional<double> relaxed = RelaxedSeconds(costs, blocks, capacity);
-      CHECK(relaxed.value_or(kNever) <= longest * (1 + 1e-12));
-    }
-  }
-  CHECK(fits >= 50);
-}
-
-TEST_CASE("relaxed: of any numbers of blocks, no longer than the best division") {
-  Dice dice(7);
-  int fits = 0;
-  for (int i = 0; i < 40; ++i) {
-    const int blocks = static_cast<int>(3 + dice.Below(7));
-    const Case at{dice.One<std::string>({"1f1b", "zero_bubble"}), 3, 1, {blocks - 2, 1, 1}};
-    const GroupCosts costs = Make(at, DrawCosts(&dice), /*fits_orders=*/false);
-    const double capacity = DrawCapacity(costs, {blocks / 3, blocks / 3, blocks / 3}, &dice);
-    const double shortest = FindBalance(costs, blocks, capacity);
-    if (shortest == kNever) continue;
-    ++fits;
-    INFO(at.schedule << ", " << blocks << " blocks, " << capacity << " bytes");
-    CHECK(RelaxedBalance(costs, blocks, capacity).value_or(kNever) <= shortest * (1 + 1e-12));
-  }
-  CHECK(fits >= 10);
 }
 
 PolicyCounts DrawCounts(int blocks, Dice* dice) {

@@ -4,10 +4,11 @@
 // One device computes a short model alone (OneDeviceSpec): no stages, nothing sharded. The devices
 // that a part of the batch is split over share that work. Two readings follow:
 //
-//   LeastOfGroup   no plan of the group takes less: the work divided evenly, no exchanges, with a
-//                  margin, since kernels that split their work compute no faster
-//   LikelyOfGroup  what a plan takes as a rule: with exchanges (Hockney's model, link_cost.h), the
-//                  head, the update
+//   FindLeastSeconds, FindLeastBytes   of every plan of the group: the work divided evenly, no
+//                                      exchanges, with a margin, since kernels that split their
+//                                      work compute no faster
+//   LikelyOfGroup                      as a rule: with exchanges (Hockney's model, link_cost.h),
+//                                      the head, the update
 //
 // For M micro-batches that take W seconds through P stages of v chunks (docs/search.md, The bound)
 //
@@ -24,17 +25,18 @@
 
 namespace oneflow {
 
-// The least bytes may be above those of a plan by so much, where parts do not divide evenly.
-inline constexpr double kLeastBytesError = 0.1;
-
 // One device with all that the devices of a part of the batch compute.
 ShortPlanSpec OneDeviceSpec(const PlanRequest& given, const proto::Recipe& group);
 
-// `one`: the costs of OneDeviceSpec. The group's GroupCosts of these bound seconds and bytes of
-// every mix of policies: blocks alone, with no exchange or transfer; bytes as if all were split
-// that may be.
-ShortCosts LeastOfGroup(const PlanRequest& given, const proto::Recipe& group,
-                        const ShortCosts& one);
+// `one`: the costs of OneDeviceSpec with each policy of recompute. No plan of the group needs fewer
+// bytes of a device, whatever its stages and their mixes of policies are: blocks, half of the
+// tables of words, and the head, as if all were split that may be. `blocks`: of the model.
+double FindLeastBytes(const PlanRequest& given, const proto::Recipe& group,
+                      const std::vector<const ShortCosts*>& one, int blocks);
+
+// By the formula above, with recompute none, no plan of the group takes less seconds.
+double FindLeastSeconds(const PlanRequest& given, const proto::Recipe& group, const ShortCosts& one,
+                        int blocks);
 
 // The likely costs, with the policy of recompute that `one` was measured with and `group` says.
 ShortCosts LikelyOfGroup(const PlanRequest& given, const ModelShape& shape,
@@ -44,7 +46,7 @@ ShortCosts LikelyOfGroup(const PlanRequest& given, const ModelShape& shape,
 // need most. Takes microseconds.
 struct FormulaPlan {
   double seconds = std::numeric_limits<double>::infinity();  // infinite: none fits
-  double bytes = 0;                                           // of a device; least, if none fits
+  double bytes = 0;                                          // of a device; least, if none fits
 };
 // `likely`: LikelyOfGroup of each policy of recompute. `uniform`: all blocks have the same; else
 // blocks may be divided. `capacity`: bytes of a device; 0: no limit.
@@ -55,9 +57,5 @@ FormulaPlan FindFormulaPlan(const proto::Recipe& group, const std::vector<ShortC
 // what formulas say of blocks with these.
 ShortCosts WithOtherPolicy(const ShortCosts& measured, const ShortCosts& likely,
                            const ShortCosts& likely_other);
-
-// By the formula above, with recompute none. `blocks`: of the model.
-double FindLeastSeconds(const PlanRequest& given, const proto::Recipe& group,
-                        const ShortCosts& one, int blocks);
 
 }  // namespace oneflow

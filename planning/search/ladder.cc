@@ -8,7 +8,6 @@
 #include "oneflow_core/base/status.h"
 #include "planning/search/blocks_by_slice.h"
 #include "planning/search/formula.h"
-#include "planning/search/relaxed_mix.h"
 
 namespace oneflow {
 namespace {
@@ -75,8 +74,9 @@ std::array<bool, kAllPolicies> FindUsed(const proto::Recipe& candidate, int bloc
 
 // [gathers][policy]
 struct Ladder::PolicyCosts {
-  std::array<std::vector<ShortCosts>, 2> likely;                  // by formulas
-  std::array<std::array<bool, kAllPolicies>, 2> measured = {};    // by short plans
+  std::vector<const ShortCosts*> one;                              // of one device, by policy
+  std::array<std::vector<ShortCosts>, 2> likely;                   // by formulas
+  std::array<std::array<bool, kAllPolicies>, 2> measured = {};     // by short plans
   std::array<std::array<ShortCosts, kAllPolicies>, 2> costs = {};  // of those
 
   // What is known best of a policy.
@@ -100,15 +100,20 @@ Ladder::Ladder(const SearchSpec& spec, std::vector<GroupToSearch> groups)
       shape_(FindModelShape(spec.source.graph)),
       capacity_(static_cast<double>(spec.given.cluster.device().memory_bytes())) {}
 
-GroupState Ladder::List(size_t i, double packing, int64_t* short_plans) {
-  GroupState state;
+Finding Ladder::List(size_t i, double packing) {
+  Finding finding;
   const proto::Recipe& group = groups_[i].group;
   const auto list = [&]() -> absl::Status {
-    const proto::Recipe plain = WithPolicy(group, kPolicies[0]);
-    const auto& one = Costs(OneDeviceSpec(spec_.given, plain), short_plans);
-    RETURN_IF_ERROR(one.status());
-    state.bound = FindLeastSeconds(spec_.given, group, *one, shape_.blocks);
-    ASSIGN_OR_RETURN(const PolicyCosts formulas, FindFormulas(i, short_plans));
+    ASSIGN_OR_RETURN(const PolicyCosts formulas, FindFormulas(i, &finding.short_plans));
+    GroupState& state = finding.state;
+    state.bound = FindLeastSeconds(spec_.given, group, *formulas.one[0], shape_.blocks);
+    const double least = FindLeastBytes(spec_.given, group, formulas.one, shape_.blocks);
+    if (capacity_ > 0 && least > capacity_) {
+      const bool fixed = fixed_.has_recompute();
+      finding.too_large = {
+          fixed ? group : WithPolicy(group, std::end(kPolicies)[-1], GathersActivations(group)),
+          static_cast<int64_t>(least)};
+    }
     for (const bool gathers : {false, true}) {
       if (gathers && !GathersActivations(group)) continue;
       const FormulaPlan plan =
@@ -121,15 +126,7 @@ GroupState Ladder::List(size_t i, double packing, int64_t* short_plans) {
     }
     return absl::OkStatus();
   };
-  // An error is found once more by the next rung.
-  if (!list().ok()) state.seconds = state.bound;
-  return state;
-}
-
-Finding Ladder::Bound(size_t i, const GroupState& state) {
-  Finding finding{state};
-  finding.state.bounded = true;
-  finding.refusal = FindBound(i, &finding);
+  finding.refusal = list();
   return finding;
 }
 
@@ -197,49 +194,13 @@ bool Ladder::MayRebalance(size_t i) const {
          !fixed_.has_stage_layers();
 }
 
-// The least seconds of a micro-batch on the longest stage; none where no mix fits.
-std::optional<double> Ladder::LongestStage(size_t i, const GroupCosts& costs,
-                                           const std::vector<int>& blocks, double capacity) const {
-  std::optional<double> longest = RelaxedSeconds(costs, blocks, capacity);
-  if (!MayRebalance(i)) return longest;
-  const std::optional<double> other = RelaxedBalance(costs, shape_.blocks, capacity);
-  if (other) longest = std::min(longest.value_or(kNever), *other);
-  return longest;
-}
-
-// The seconds that no mix is below, and whether all of them are too large.
-absl::Status Ladder::FindBound(size_t i, Finding* finding) {
-  const proto::Recipe& group = groups_[i].group;
-  ASSIGN_OR_RETURN(const std::vector<int> slices, FindSlices(group));
-  std::vector<ShortCosts> least;
-  for (const std::string_view policy : kPolicies) {
-    const auto& one =
-        Costs(OneDeviceSpec(spec_.given, WithPolicy(group, policy)), &finding->short_plans);
-    RETURN_IF_ERROR(one.status());
-    least.push_back(LeastOfGroup(spec_.given, group, *one));
-  }
-  ASSIGN_OR_RETURN(const GroupCosts costs, GroupCosts::Make(spec_.given, group, std::move(least),
-                                                            slices, /*fits_orders=*/false));
-  const std::vector<int> blocks = ByStage(slices, group);
-  const double capacity = capacity_ * (1 + kLeastBytesError);
-  const std::optional<double> longest = LongestStage(i, costs, blocks, capacity);
-  if (!longest) {
-    const double needed = LeastNeeded(costs, blocks) / (1 + kLeastBytesError);
-    finding->too_large = {WithPolicy(group, std::end(kPolicies)[-1], GathersActivations(group)),
-                          static_cast<int64_t>(needed)};
-    return absl::OkStatus();
-  }
-  GroupState& state = finding->state;
-  state.bound = std::max(state.bound, static_cast<double>(group.micro_batches()) * *longest);
-  return absl::OkStatus();
-}
-
 absl::StatusOr<Ladder::PolicyCosts> Ladder::FindFormulas(size_t i, int64_t* made) {
   const proto::Recipe& group = groups_[i].group;
   PolicyCosts found;
   for (const std::string_view policy : kPolicies) {
     const auto& one = Costs(OneDeviceSpec(spec_.given, WithPolicy(group, policy)), made);
     RETURN_IF_ERROR(one.status());
+    found.one.push_back(&*one);
     for (const bool gathers : {false, true}) {
       if (gathers && !GathersActivations(group)) continue;
       found.likely[gathers].push_back(
@@ -280,10 +241,10 @@ absl::Status Ladder::Tell(size_t i, double capacity, Finding* finding) {
                        GroupCosts::Make(spec_.given, group, std::move(known), slices));
       Finding mix{finding->state};
       RETURN_IF_ERROR(TellMix(i, all, gathers, capacity, &mix));
-      const double least = std::min(mix.state.least_seconds,
-                                    best ? best->state.least_seconds : kNever);
-      const bool smaller = best && best->too_large && mix.too_large &&
-                           mix.too_large->bytes < best->too_large->bytes;
+      const double least =
+          std::min(mix.state.least_seconds, best ? best->state.least_seconds : kNever);
+      const bool smaller =
+          best && best->too_large && mix.too_large && mix.too_large->bytes < best->too_large->bytes;
       if (!best || smaller || mix.state.seconds < best->state.seconds) best = std::move(mix);
       best->state.least_seconds = least;
     }

@@ -6,8 +6,9 @@
 //   kCompiled   its plan was compiled, proved and simulated
 //
 //   Ladder ladder(spec, groups);
-//   GroupState state = ladder.List(i, &made);
-//   Finding finding = ladder.Climb(i, state);   // one rung up, or another mix of the same group
+//   Finding finding = ladder.List(i, packing);
+//   finding = ladder.Climb(i, finding.state, packing);   // one rung up, or another mix of the same
+//   group
 #pragma once
 
 #include <cstdint>
@@ -41,17 +42,16 @@ struct GroupState {
   double seconds = kNever;  // of its best plan that fits; kNever: none is known to fit
   double bytes = 0;         // that this plan needs of a device
   proto::Recipe candidate;  // this plan; kListed: none yet
-  bool bounded = false;     // `bound` knows of its mixes, too
   bool tight = false;       // it fits only if packing leaves smaller gaps than usual
 
   // Of the mixes of a group, those for less memory take longer.
-  double capacity = 0;            // for which the candidate's mix was chosen
-  double least_seconds = 0;       // of the mix that bounds all, as the candidate's are known
-  double fits = 0;                // the most capacity whose mix fitted, compiled
-  double too_much = kNever;       // the least capacity whose mix did not fit
-  double compiled = kNever;       // seconds of the best plan that was compiled
-  double error = 1;               // of the plan compiled last, over what short plans said of it
-  int tries = 0;                  // mixes that were looked at after the first
+  double capacity = 0;       // for which the candidate's mix was chosen
+  double least_seconds = 0;  // of the mix that bounds all, as the candidate's are known
+  double fits = 0;           // the most capacity whose mix fitted, compiled
+  double too_much = kNever;  // the least capacity whose mix did not fit
+  double compiled = kNever;  // seconds of the best plan that was compiled
+  double error = 1;          // of the plan compiled last, over what short plans said of it
+  int tries = 0;             // mixes that were looked at after the first
 };
 
 // The findings of a climb.
@@ -85,9 +85,7 @@ class Ladder {
 
   // Takes some 100 microseconds. `packing`: what plans like this one need, over what short plans
   // say.
-  GroupState List(size_t i, double packing, int64_t* short_plans);
-  // Tells the bound by what all mixes need at least, and whether one can fit; stays kListed.
-  Finding Bound(size_t i, const GroupState& state);
+  Finding List(size_t i, double packing);
   // Requires a state below kCompiled. `packing`: what plans like this one need,
   // over what short plans say.
   Finding Climb(size_t i, const GroupState& state, double packing);
@@ -99,10 +97,7 @@ class Ladder {
   const absl::StatusOr<ShortCosts>& Costs(const ShortPlanSpec& spec, int64_t* made);
   absl::StatusOr<std::vector<int>> FindSlices(const proto::Recipe& group);
   bool MayRebalance(size_t i) const;
-  std::optional<double> LongestStage(size_t i, const GroupCosts& costs,
-                                     const std::vector<int>& blocks, double capacity) const;
   absl::StatusOr<PolicyCosts> FindFormulas(size_t i, int64_t* made);
-  absl::Status FindBound(size_t i, Finding* finding);
   absl::Status TellFixed(size_t i, Finding* finding);
   absl::Status Tell(size_t i, double capacity, Finding* finding);
   absl::Status TellMix(size_t i, const GroupCosts& costs, bool gathers, double capacity,

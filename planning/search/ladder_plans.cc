@@ -81,9 +81,9 @@ bool Ladder::TryNext(size_t i, double capacity, Finding* finding) {
   GroupState& state = finding->state;
   while (++state.tries < kMostTries) {
     Finding next{state};
-    const absl::Status told = Tell(i, capacity, &next);
+    const absl::Status status = Tell(i, capacity, &next);
     finding->short_plans += next.short_plans;
-    if (!told.ok()) return false;
+    if (!status.ok()) return false;
     if (next.too_large) {
       if (state.too_much == kNever) return false;
       capacity = (capacity + state.too_much) / 2;

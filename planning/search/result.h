@@ -62,9 +62,10 @@ struct SearchResult {
   double seconds = 0;  // that the search took
   // Seconds of the CPU, until a plan was estimated, and until one was found; none: there was none.
   std::optional<double> cpu_until_estimate, cpu_until_plan;
-  // The least seconds that formulas and short plans say of a group without a plan; 0: there is none.
+  // The least seconds that formulas and short plans say of a group without a plan; 0: there is
+  // none.
   double least_estimate = 0;
-  proto::Plan best;  // of found[0]
+  proto::Plan best;                        // of found[0]
   std::optional<EstimatedPlan> estimated;  // where nothing was compiled in time
   std::optional<NearestMiss> nearest;
   std::optional<proto::Compared> compared;  // how predictions for the cluster have held

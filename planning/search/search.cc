@@ -35,12 +35,14 @@ constexpr int64_t kFirstEstimates = 4;
 // A group that may become the best plan is tried first: it is likely, by rung, to take at most so
 // much of the best. Formulas are off by as much, short plans by less.
 constexpr double kPromising[] = {1.03, 1.005};
+// Times that are nearer to each other than predictions tell apart (docs/search.md).
+constexpr double kAlike = 1.03;
 // Bytes of layouts that were chosen for equal graphs: plans of a group and its neighbours have
 // many.
 constexpr size_t kMostKnownBytes = size_t{256} << 20;
 
 // The bytes of a plan over what short plans say, as a rule: packing leaves gaps, larger ones where
-// chunks and gathered weights come and go. packing_test.
+// chunks and gathered weights come and go. What is compiled first corrects it.
 constexpr double kPacking = 1.03, kPackingOfChunks = 1.06, kPackingOfGathers = 1.03;
 
 double UsualPacking(const proto::Recipe& group) {
@@ -157,9 +159,8 @@ class Searcher {
       const auto kind = kinds_by_name_.emplace(FindKind(group), kinds_by_name_.size());
       kinds_.push_back(kind.first->second);
       corrections_.resize(kinds_by_name_.size());
-      states_[listed_] =
-          ladder_.List(listed_, UsualPacking(group), &result_.counts.short_plans);
       queue_.insert({states_[listed_].bound, listed_});
+      Apply(listed_, ladder_.List(listed_, UsualPacking(group)));
     }
   }
 
@@ -177,7 +178,22 @@ class Searcher {
       if (listed != none()) return listed;
     }
     if (!running_.empty()) return std::nullopt;
-    return estimated == none() ? OfLeastBound() : std::optional(estimated);
+    return estimated == none() ? OfLeastBound() : std::optional(FindCheapest(estimated));
+  }
+
+  // Of groups that are estimated to take about as long as this one, the one with fewest slices of
+  // the model, whose plan is compiled soonest.
+  size_t FindCheapest(size_t best) const {
+    const auto slices = [&](size_t i) {
+      return FindMesh(ladder_.group(i)).stages() * ladder_.group(i).chunks();
+    };
+    size_t cheapest = best;
+    for (const auto& [bound, i] : queue_) {
+      const bool alike =
+          states_[i].rung == Rung::kEstimated && !climbs_[i] && Likely(i) <= kAlike * Likely(best);
+      if (alike && slices(i) < slices(cheapest)) cheapest = i;
+    }
+    return cheapest;
   }
 
   // Estimates and compilations get the same time each. At last what raises the bound, and what
@@ -248,17 +264,10 @@ class Searcher {
            (states_[i].tight ? kTight : 1);
   }
 
-  std::optional<size_t> OfLeastBound() {
-    for (auto at = queue_.begin(); at != queue_.end() && at->first < Best();) {
-      const size_t i = at->second;
-      if (climbs_[i]) {
-        ++at;
-      } else if (!states_[i].bounded) {
-        Apply(i, ladder_.Bound(i, states_[i]));
-        at = queue_.begin();
-      } else {
-        return i;
-      }
+  std::optional<size_t> OfLeastBound() const {
+    for (const auto& [bound, i] : queue_) {
+      if (bound >= Best()) break;
+      if (!climbs_[i]) return i;
     }
     return std::nullopt;
   }
@@ -451,9 +460,9 @@ class Searcher {
   const SearchOptions& options_;
   std::counting_semaphore<> cores_;
   Ladder ladder_;
-  std::vector<GroupState> states_;  // by group
-  std::vector<bool> climbs_;        // by group: whether it does
-  size_t listed_ = 0;               // groups, the first ones
+  std::vector<GroupState> states_;               // by group
+  std::vector<bool> climbs_;                     // by group: whether it does
+  size_t listed_ = 0;                            // groups, the first ones
   std::map<std::string, size_t> kinds_by_name_;  // of FindKind
   std::vector<size_t> kinds_;                    // by group
   std::vector<Correction> corrections_;          // by kind

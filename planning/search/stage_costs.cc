@@ -124,16 +124,8 @@ GroupCosts GroupCosts::WithLeastHeld() const {
 
 void GroupCosts::CountBytes() {
   times_ = CountHeld(schedule_, stages(), micro_batches_);
-  least_other_.assign(stages(), {});
   for (int s = 0; s < stages(); ++s) {
     KeepMost(s);
-    for (const Held& held : times_[s]) {
-      double least = std::numeric_limits<double>::infinity();
-      for (int p = 0; p < policies(); ++p) {
-        least = std::min(least, TransientBytes(AtSlice(held.chunk * stages() + s, p), held.over));
-      }
-      least_other_[s].push_back(least);
-    }
     for (int p = 0; p < policies(); ++p) {
       std::vector<Linear>& by_time = by_stage_[s][p].held;
       by_time.clear();

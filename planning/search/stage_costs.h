@@ -56,12 +56,10 @@ class GroupCosts {
   // The lower bound of its bytes: at one of some times of a step, what is held then, and what comes
   // and goes.
   double Bytes(int stage, const PolicyCounts& counts) const;
-  // The same of a mix in which blocks may be divided: at each time what a stage of n blocks with
-  // one policy holds; and what comes and goes, at least.
+  // At each of these times, what a stage of n blocks with one policy holds.
   const std::vector<Linear>& HeldBytes(int stage, int policy) const {
     return by_stage_[stage][policy].held;
   }
-  const std::vector<double>& LeastOther(int stage) const { return least_other_[stage]; }
   // The same of a block of one chunk, at one of these times.
   double HeldByBlock(int stage, int chunk, int policy, size_t time) const;
   // Seconds of a step; `counts` by stage.
@@ -92,9 +90,8 @@ class GroupCosts {
   bool fits_orders_ = false;  // that it has, depend on the counts
   std::vector<ShortCosts> costs_;
   std::vector<int> slices_;
-  std::vector<std::vector<Stage>> by_stage_;      // [stage][policy]
-  std::vector<std::vector<Held>> times_;          // [stage]
-  std::vector<std::vector<double>> least_other_;  // [stage][time]
+  std::vector<std::vector<Stage>> by_stage_;  // [stage][policy]
+  std::vector<std::vector<Held>> times_;      // [stage]
   int64_t micro_batches_ = 1;
   bool overlap_ = false;  // of steps
 };

@@ -1,0 +1,90 @@
+// What a search says where nothing fits, where its time is over, and where it is stopped.
+#include "planning/search/search.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/model/model.h"
+#include "planning/search/draw_for_test.h"
+#include "planning/search/result_text.h"
+
+namespace oneflow {
+namespace {
+
+using Catch::Contains;
+
+SearchSpec MakeSpec(int64_t memory) {
+  proto::Model model = MakeModel("family: 'gpt'");
+  model.set_layers(4), model.set_heads(8), model.set_hidden(512), model.set_vocab(8192);
+  model.set_sequence(512);
+  SearchSpec spec{.source = {BuildModel(model), "gpt.textproto", {}}, .devices = 4};
+  spec.given.cluster = ReadClusterForTest("a100");
+  spec.given.cluster.mutable_device()->set_memory_bytes(memory);
+  spec.given.recipe.set_device(proto::CUDA);
+  spec.given.recipe.set_batch(16);
+  spec.given.recipe.set_precision(proto::BF16);
+  return spec;
+}
+
+std::string Refusal(const SearchResult& result, int64_t memory) {
+  const ResultFrame frame{.model = "gpt", .cluster = "a100", .devices = 4, .capacity = memory};
+  const absl::Status status = NothingFound(frame, result);
+  CHECK(ExitCode(status) == 2);
+  return std::string(ToStd(status.message()));
+}
+
+constexpr int64_t kAmple = int64_t{80} << 30;
+
+TEST_CASE("a search: nothing fits is said where a bound of bytes says so of every group") {
+  constexpr int64_t kTiny = int64_t{1} << 20;
+  const absl::StatusOr<SearchResult> result = Search(MakeSpec(kTiny), {.budget_seconds = 600});
+  REQUIRE(result.ok());
+  CHECK(result->found.empty());
+  CHECK(result->counts.cannot_fit == result->counts.groups);
+  CHECK(result->counts.compiled + result->counts.did_not_fit == 0);
+  REQUIRE(result->nearest);
+  CHECK(result->nearest->bounded);
+  CHECK(result->nearest->bytes > kTiny);
+  const std::string text = Refusal(*result, kTiny);
+  CHECK_THAT(text, Contains("nothing fits 1.00 MiB: every plan group needs more"));
+  CHECK_THAT(text, Contains("nearest to it is a plan that needs at least"));
+}
+
+TEST_CASE("a search: without time it says what it did not look at, and no word of fitting") {
+  const absl::StatusOr<SearchResult> result = Search(MakeSpec(kAmple), {.budget_seconds = 1e-9});
+  REQUIRE(result.ok());
+  CHECK(result->found.empty());
+  CHECK(!result->nearest);
+  CHECK(!result->complete);
+  const SearchCounts& counts = result->counts;
+  CHECK(counts.compiled == 0);
+  CHECK(counts.listed == counts.groups);
+  const std::string text = Refusal(*result, kAmple);
+  CHECK_THAT(text, Contains("no plan was found yet"));
+  CHECK_THAT(text, Contains("plan groups were not looked at"));
+  CHECK_THAT(text, !Contains("fits"));
+}
+
+TEST_CASE("a search: one that is stopped has what it found until then") {
+  std::atomic<bool> stop = false;
+  SearchOptions options{.budget_seconds = 600, .threads = 2};
+  int estimates = 0;
+  options.observe = [&](const SearchProgress& progress) {
+    if (progress.estimated) ++estimates;
+    if (progress.best) stop = true;
+  };
+  options.stop = [&] { return stop.load(); };
+  const absl::StatusOr<SearchResult> result = Search(MakeSpec(kAmple), options);
+  REQUIRE(result.ok());
+  CHECK(estimates > 0);
+  CHECK(result->found.size() == 1);
+  CHECK(!result->complete);
+  CHECK(result->counts.open > 0);
+  CHECK(result->cpu_until_estimate <= result->cpu_until_plan);
+  CHECK(FindEstimatedGap(*result) >= 0);
+}
+
+}  // namespace
+}  // namespace oneflow
