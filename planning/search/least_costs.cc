@@ -7,6 +7,7 @@
 #include "oneflow_core/cost/link_cost.h"
 #include "oneflow_core/model/sharding.h"
 #include "oneflow_core/tensor/tensor_proto.h"
+#include "planning/search/list_meshes.h"
 
 namespace oneflow {
 namespace {
@@ -59,7 +60,7 @@ double StepSeconds(const proto::Recipe& group, const ShortCosts& costs, int bloc
 ShortPlanSpec LeastSpec(const PlanRequest& given, const proto::Recipe& group) {
   ShortPlanSpec spec = FindShortSpec(given, group);
   Mesh mesh = FindMesh(group);
-  spec.sequences /= FindDegree(mesh, "data");
+  spec.sequences = FindMostSequences(spec.sequences, 1, FindDegree(mesh, "data"));
   // Without stages a backward is not split from the gradients of weights.
   const bool splits = group.schedule() == "zero_bubble";
   std::erase_if(mesh.axes, [&](const Mesh::Axis& axis) {
@@ -82,7 +83,7 @@ ShortPlanSpec LeastSpec(const PlanRequest& given, const proto::Recipe& group) {
 ShortPlanSpec LeastSpecOfOne(const PlanRequest& given, const proto::Recipe& group) {
   ShortPlanSpec spec = LeastSpec(given, group);
   Mesh mesh = FindMesh(spec.group);
-  spec.sequences /= FindDegree(mesh, "expert");
+  spec.sequences = FindMostSequences(spec.sequences, 1, FindDegree(mesh, "expert"));
   std::erase_if(mesh.axes, [](const Mesh::Axis& axis) { return axis.name != "pipe"; });
   *spec.group.mutable_mesh() = ToProto(mesh);
   spec.group.set_sequence_parallel(false);
