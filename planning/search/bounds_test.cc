@@ -76,7 +76,7 @@ TEST_CASE("bounds: no plan takes less than the least costs say") {
   while (compared < want) {
     const SearchSpec spec = DrawSpec({}, &dice);
     const absl::StatusOr<std::vector<proto::Recipe>> groups = ListGroups(spec);
-    if (!groups.ok()) continue;  // a batch that these devices do not divide
+    if (!groups.ok()) continue;  // a batch that is too small for these devices
     Bounds bounds(spec);
     for (int i = 0; i < kCandidatesOfSpec && compared < want; ++i) {
       const proto::Recipe candidate = DrawCandidate(spec, *groups, &dice);

@@ -104,7 +104,7 @@ SearchSpec DrawSpec(const DrawnRange& range, Dice* dice) {
   given.cluster.set_name(cluster);
   given.cluster.mutable_device()->clear_memory_bytes();
   given.recipe.set_device(cpu ? proto::CPU : proto::CUDA);
-  given.recipe.set_batch(dice->One<int64_t>({8, 16, 24, 32, 48, 64, 96, 128}));
+  given.recipe.set_batch(dice->One<int64_t>({8, 16, 18, 24, 32, 50, 64, 72, 96, 100, 128}));
   if (!dice->Chance(cpu ? .5 : .15)) given.recipe.set_precision(proto::BF16);
   if (dice->Chance(.3)) given.recipe.set_loss_pieces(-1);
   proto::Optimizer& optimizer = given.optimizer;

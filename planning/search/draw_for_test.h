@@ -35,7 +35,7 @@ proto::Cluster ReadClusterForTest(const std::string& name);
 
 struct DrawnRange {
   int least_blocks = 1, most_blocks = 12;
-  std::vector<int64_t> devices = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
+  std::vector<int64_t> devices = {1, 2, 3, 4, 5, 6, 8, 12, 13, 16, 24, 32, 48, 64};
 };
 
 // A GPT, a model with groups of heads, or a mixture; its cluster, batch, precision and devices.

@@ -22,9 +22,10 @@ double FindExposed(const Utilization& utilization) {
   return most;
 }
 
+// Of a step, also where the orders hold several.
 double CountTokens(const proto::Plan& plan, const proto::Program& train) {
   return static_cast<double>(train.micro_batches()) *
-         static_cast<double>(train.micro_batch_size()) / static_cast<double>(StepsARound(plan)) *
+         static_cast<double>(train.micro_batch_size()) *
          static_cast<double>(FindSequence(plan.graph()));
 }
 

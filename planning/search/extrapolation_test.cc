@@ -66,7 +66,7 @@ TEST_CASE("extrapolation: short plans tell of drafts") {
   for (int compared = 0; compared < want;) {
     const SearchSpec spec = DrawSpec({.least_blocks = 12, .most_blocks = 48}, &dice);
     const absl::StatusOr<std::vector<proto::Recipe>> groups = ListGroups(spec);
-    if (!groups.ok()) continue;  // a batch that these devices do not divide
+    if (!groups.ok()) continue;  // a batch that is too small for these devices
     for (int i = 0; i < kCandidatesOfSpec && compared < want; ++i) {
       proto::Recipe candidate = DrawCandidate(spec, *groups, &dice);
       const int stages = FindMesh(candidate).stages();

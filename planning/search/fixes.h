@@ -18,8 +18,8 @@ namespace oneflow {
 
 struct Fixes {
   proto::Recipe recipe;  // of what the search chooses (Searched::kChosen), what is fixed
-  // The degrees of axes (pipe, data, expert, context, tensor), and micro_batch_size: sequences of a
-  // data part in a micro-batch.
+  // The degrees of axes (pipe, data, expert, context, tensor), and micro_batch_size: sequences of
+  // the data part that has most, in a micro-batch.
   std::map<std::string, int> sizes;
 };
 

@@ -9,6 +9,7 @@
 #include "oneflow_core/cost/link_cost.h"
 #include "oneflow_core/model/sharding.h"
 #include "oneflow_core/tensor/tensor_proto.h"
+#include "planning/search/list_meshes.h"
 
 namespace oneflow {
 namespace {
@@ -297,7 +298,8 @@ FormulaPlan FindFormulaPlan(const proto::Recipe& group, const std::vector<ShortC
 ShortPlanSpec OneDeviceSpec(const PlanRequest& given, const proto::Recipe& group) {
   ShortPlanSpec spec = FindShortSpec(given, group);
   Mesh mesh = FindMesh(group);
-  spec.sequences /= int64_t{FindDegree(mesh, "data")} * FindDegree(mesh, "expert");
+  const int64_t parts = int64_t{FindDegree(mesh, "data")} * FindDegree(mesh, "expert");
+  spec.sequences = FindMostSequences(spec.sequences, 1, parts);
   // Without stages a backward is not split from the gradients of weights.
   const bool splits = group.schedule() == "zero_bubble";
   std::erase_if(mesh.axes, [&](const Mesh::Axis& axis) { return axis.name != "pipe" || !splits; });

@@ -38,7 +38,13 @@ std::vector<int64_t> ListChoices(int64_t n, const Fixes& fixed, const char* axis
 }
 
 bool MayHaveContext(const ModelShape& shape, int64_t degree) {
-  return degree == 1 || (shape.sequence > 0 && shape.sequence % degree == 0);
+  return degree == 1 || degree <= shape.sequence;
+}
+
+// Unless it is fixed. Routers of a mixture queue tokens in runs that parts must not split.
+bool IsUsualContext(const ModelShape& shape, int64_t degree) {
+  const bool splits_runs = shape.experts > 0 && shape.sequence % degree != 0;
+  return degree == 1 || (!splits_runs && shape.sequence / degree >= kLeastPositions);
 }
 
 bool MayHaveExpert(const ModelShape& shape, int64_t degree) {
@@ -56,8 +62,7 @@ void VisitDegrees(const ModelShape& shape, const Fixes& fixed, int64_t devices, 
       if (FindTensorFactors(shape, static_cast<int>(tensor)).empty()) continue;
       for (const int64_t context : ListChoices(stage / tensor, fixed, "context")) {
         if (!MayHaveContext(shape, context)) continue;
-        const bool short_parts = context > 1 && shape.sequence / context < kLeastPositions;
-        if (short_parts && !FixedSize(fixed, "context")) continue;
+        if (!FixedSize(fixed, "context") && !IsUsualContext(shape, context)) continue;
         const int64_t parts = stage / tensor / context;
         for (const int64_t expert : ListChoices(parts, fixed, "expert")) {
           if (!MayHaveExpert(shape, expert)) continue;
@@ -107,8 +112,8 @@ absl::Status CheckFixedDegrees(const ModelShape& shape, const Fixes& fixed) {
       absl::StrCat("use a smaller degree, at most ", MostTensor(shape))));
   RETURN_IF_ERROR(check(
       "context", [&](int degree) { return MayHaveContext(shape, degree); },
-      absl::StrCat("does not divide sequences of ", shape.sequence, " tokens"),
-      "use a divisor of it"));
+      absl::StrCat("is more parts than the ", shape.sequence, " tokens of a sequence"),
+      absl::StrCat("use ", std::max<int64_t>(1, shape.sequence), " or less")));
   const bool mixture = shape.experts > 0;
   return check(
       "expert", [&](int degree) { return MayHaveExpert(shape, degree); },
@@ -142,23 +147,28 @@ absl::Status NoMesh(const ModelShape& shape, const Fixes& fixed, int64_t devices
                     near.empty() ? "fix less" : absl::StrCat("use ", absl::StrJoin(near, " or ")));
 }
 
-// No factorisation divides the batch.
+// No factorisation can split the batch.
 absl::Status BatchError(const std::vector<Degrees>& all, const Fixes& fixed, int64_t batch) {
-  int64_t least = 0;  // sequences that a step takes of some mesh
-  for (const Degrees& degrees : all) {
-    const int64_t unit = degrees.batch_parts() *
-                         std::max<int64_t>(1, fixed.recipe.micro_batches()) *
-                         FixedSize(fixed, "micro_batch_size").value_or(1);
-    if (least == 0 || unit < least) least = unit;
+  int64_t parts = all[0].batch_parts();
+  for (const Degrees& degrees : all) parts = std::min(parts, degrees.batch_parts());
+  const std::optional<int> size = FixedSize(fixed, "micro_batch_size");
+  const int64_t m = fixed.recipe.has_micro_batches() ? fixed.recipe.micro_batches() : 1;
+  std::string hint = absl::StrCat("use ", parts, " or more");
+  if (fixed.recipe.has_micro_batches()) {
+    hint = absl::StrCat("use a multiple of ", m, ", ", parts * m, " or more");
+  }
+  if (size) {
+    hint = absl::StrCat(fixed.recipe.has_micro_batches() ? "use " : "use a multiple of ",
+                        parts * m * *size);
   }
   std::string given;
   for (const std::string& fix : ListFixes(fixed)) absl::StrAppend(&given, " ", fix);
-  const bool exact = fixed.recipe.has_micro_batches() && FixedSize(fixed, "micro_batch_size");
   return InputError(
       absl::StrCat("--batch=", batch),
-      absl::StrCat("is divided evenly by no mesh of these devices and a number of micro-batches",
+      absl::StrCat("has no number of micro-batches that divides it and leaves each data part a "
+                   "sequence, in any mesh of these devices",
                    given.empty() ? "" : " with" + given),
-      exact ? absl::StrCat("use ", least) : absl::StrCat("use a multiple of ", least));
+      hint);
 }
 
 }  // namespace
@@ -172,21 +182,31 @@ std::vector<Degrees> ListDegrees(const ModelShape& shape, const Fixes& fixed, in
   return all;
 }
 
+int64_t FindMostSequences(int64_t batch, int64_t micro_batches, int64_t batch_parts) {
+  return (batch / micro_batches + batch_parts - 1) / batch_parts;
+}
+
 std::vector<int64_t> ListMicroBatches(int64_t batch, const Degrees& degrees, const Fixes& fixed,
                                       int64_t sequence) {
   const int64_t parts = degrees.batch_parts();
-  if (batch < 1 || batch % parts != 0) return {};
-  const int64_t sequences = batch / parts;  // of a data part
   const std::optional<int> fixed_size = FixedSize(fixed, "micro_batch_size");
-  std::vector<int64_t> numbers = ListDivisors(sequences);
-  std::erase_if(numbers, [&](int64_t m) {
-    const int64_t size = sequences / m;
-    if (fixed.recipe.has_micro_batches() && m != fixed.recipe.micro_batches()) return true;
-    if (fixed_size && size != *fixed_size) return true;
-    if (fixed.recipe.has_micro_batches() || fixed_size) return false;
-    const bool even = (size & (size - 1)) == 0;
-    return !even || (size > 1 && size * sequence / degrees.context > kMostTokens);
-  });
+  std::vector<int64_t> numbers;
+  int64_t before = 0;  // sequences of the last micro-batch
+  for (const int64_t m : ListDivisors(batch)) {
+    if (batch / m < parts) break;
+    const int64_t size = FindMostSequences(batch, m, parts);
+    if (fixed_size && size != *fixed_size) continue;
+    if (fixed.recipe.has_micro_batches()) {
+      if (m == fixed.recipe.micro_batches()) numbers.push_back(m);
+      continue;
+    }
+    if (size == before) continue;
+    before = size;
+    // Only the smallest of those that have enough.
+    const bool many = size * sequence / degrees.context >= kManyTokens;
+    if (many) numbers.clear();
+    numbers.push_back(m);
+  }
   return numbers;
 }
 

@@ -14,9 +14,9 @@ namespace oneflow {
 // Positions of a part of a sequence, at least, unless the degree is fixed: attention of fewer waits
 // for keys and values for longer than it computes.
 inline constexpr int64_t kLeastPositions = 4096;
-// Tokens of a micro-batch on a device, at most, unless it is one sequence or fixed: products do not
-// get faster with more.
-inline constexpr int64_t kMostTokens = 32768;
+// Micro-batches of so many tokens on a device, or the first of more, are the largest, unless they
+// are fixed: products do not get faster with more.
+inline constexpr int64_t kManyTokens = 32768;
 
 struct Degrees {
   int pipe = 1, data = 1, expert = 1, context = 1, tensor = 1;
@@ -29,8 +29,13 @@ struct Degrees {
 // context, expert, and data, which takes the rest.
 std::vector<Degrees> ListDegrees(const ModelShape& shape, const Fixes& fixed, int64_t devices);
 
-// All numbers of micro-batches of which each data part takes equally many sequences, ascending.
-// `sequence`: tokens of one; 0: not known.
+// Sequences of a micro-batch on the data part that has most; others have one less where the data
+// parts are unequal.
+int64_t FindMostSequences(int64_t batch, int64_t micro_batches, int64_t batch_parts);
+
+// Numbers of micro-batches, ascending: all that divide the batch and leave each data part a
+// sequence. Of those with equally many on the data part that has most, the least: more of them take
+// longer. `sequence`: tokens of one; 0: not known.
 std::vector<int64_t> ListMicroBatches(int64_t batch, const Degrees& degrees, const Fixes& fixed,
                                       int64_t sequence = 0);
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "oneflow_core/recipe/forms.h"
-#include "planning/search/short_plan.h"
+#include "planning/search/list_meshes.h"
 
 namespace oneflow {
 namespace {
@@ -55,8 +55,9 @@ bool IsOrdinary(const SearchSpec& spec, int blocks, const proto::Recipe& group) 
   const int64_t node = cluster.level().empty() ? 0 : cluster.level(0).size();
   if (tensor > kMostTensor || (node > 0 && inner > node)) return false;
   if (group.chunks() > 1 && blocks % (mesh.stages() * group.chunks()) != 0) return false;
+  const int64_t parts = int64_t{data} * FindDegree(mesh, "expert");
   const int64_t sequences =
-      FindShortSpec(spec.given, group).sequences / (data * FindDegree(mesh, "expert"));
+      FindMostSequences(spec.given.recipe.batch(), group.micro_batches(), parts);
   const bool few =
       std::find(std::begin(kSequences), std::end(kSequences), sequences) != std::end(kSequences);
   if (!few && group.micro_batches() > 1) return false;

@@ -256,12 +256,8 @@ std::string DescribeSpace(const SearchSpec& spec) {
   absl::StrAppend(
       &text,
       "not searched: tensor across nodes, context of parts below 4,096 positions, micro-batches "
-      "whose "
-      "sequences on a device are no power of two, or of several sequences above 32,768 tokens, "
-      "gpipe and schedules whose weights lag, "
-      "extra "
-      "micro-batches in flight, "
-      "micro-batches of unequal data parts, when weights are gathered and gradients reduced, "
+      "above the smallest of 32,768 tokens or more on a device, gpipe and schedules whose weights "
+      "lag, extra micro-batches in flight, when weights are gathered and gradients reduced, "
       "prefetch",
       host ? ", weights and activations in the host's memory" : ", offload (without --host_memory)",
       "; what else is given stays as it is\n");

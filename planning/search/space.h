@@ -27,10 +27,12 @@ struct SearchSpec {
 // All plan groups, in an order that depends on the spec alone:
 //
 //   mesh           all factorisations over pipe (at most the blocks), data, expert (of a mixture, a
-//                  divisor of its experts), context (a divisor of the sequence) and tensor (in
-//                  factors where it splits groups and their heads; at most the heads). Where data
-//                  axes span nodes, also data=AxB with the B devices of a node that are left.
-//   micro-batches  all numbers that leave every data part equally many sequences
+//                  divisor of its experts), context (of a mixture, a divisor of the sequence) and
+//                  tensor (in factors where it splits groups and their heads; at most the heads).
+//                  Where data axes span nodes, also data=AxB with the B devices of a node that are
+//                  left.
+//   micro-batches  all numbers that divide the batch and leave every data part a sequence, up to
+//                  kManyTokens; of those with equally many on the largest data part, the least
 //   schedule       1f1b; with stages also zero_bubble, and interleaved with chunks that divide the
 //                  blocks evenly (2 where no number does), up to the first number with which the
 //                  pipe fills and drains in less than 1 % of a step

@@ -62,15 +62,19 @@ int64_t CountByHand(int devices, int batch, int sequence) {
     for (int data = 1; data <= devices; ++data) {
       for (int context = 1; context == 1 || sequence / context >= 4096; ++context) {
         for (int tensor = 1; tensor <= 4; ++tensor) {
-          if (pipe * data * context * tensor != devices || sequence % context != 0) continue;
+          if (pipe * data * context * tensor != devices) continue;
+          // Sequences of the largest data part, of some number of micro-batches each.
           int64_t micro_batches = 0;
-          for (int m = 1; m <= batch; ++m) {
-            if (batch % m != 0 || batch / m % data != 0) continue;
-            const int sequences = batch / m / data;
-            const bool large = sequences > 1 && sequences * sequence / context > 32768;
-            const bool even = sequences == 1 || sequences == 2 || sequences == 4 ||
-                              sequences == 8 || sequences == 16;
-            micro_batches += large || !even ? 0 : 1;
+          for (int sequences = 1; sequences <= batch; ++sequences) {
+            bool any = false;
+            for (int m = 1; m <= batch; ++m) {
+              const int size = batch / m;
+              any = any || (batch % m == 0 && size >= data && size > (sequences - 1) * data &&
+                            size <= sequences * data);
+            }
+            if (!any) continue;
+            ++micro_batches;
+            if (sequences * sequence / context >= 32768) break;
           }
           // Of 6 blocks: 2 stages have 3 chunks (of 1), and not 2; 3 stages have 2; of 4 and more
           // no stage has two chunks.
@@ -86,8 +90,8 @@ int64_t CountByHand(int devices, int batch, int sequence) {
 TEST_CASE("space: all plan groups, each once, as counted by hand") {
   for (const int sequence : {16, 12288, 32768}) {
     const GraphSource source = SmallGpt(sequence);
-    for (const int devices : {1, 2, 3, 4, 6, 8, 12, 16, 24}) {
-      for (const int batch : {1, 6, 8, 24}) {
+    for (const int devices : {1, 2, 3, 4, 5, 6, 8, 12, 13, 16, 24}) {
+      for (const int batch : {1, 6, 8, 24, 25, 40}) {
         const int64_t count = CountByHand(devices, batch, sequence);
         if (count == 0) continue;
         INFO(devices << " devices, batch " << batch << ", sequences of " << sequence);
@@ -118,6 +122,56 @@ TEST_CASE("space: a fixed context may have parts of any length, fixed micro-batc
   CHECK(micro_batches("") == std::set<int64_t>{4, 8});
   CHECK(micro_batches("micro_batches=2") == std::set<int64_t>{2});
   CHECK(micro_batches("micro_batch_size=8") == std::set<int64_t>{1});
+}
+
+std::set<int64_t> MicroBatches(const SearchSpec& spec) {
+  std::set<int64_t> numbers;
+  for (const proto::Recipe& group : Groups(spec)) numbers.insert(group.micro_batches());
+  return numbers;
+}
+
+TEST_CASE("space: micro-batches have any number of sequences that divides those of a device") {
+  using Numbers = std::set<int64_t>;
+  Numbers sizes;
+  for (const int64_t m : MicroBatches(Small(1, 9 * 8 * 7 * 5))) sizes.insert(9 * 8 * 7 * 5 / m);
+  for (int64_t size = 1; size <= 10; ++size) CHECK(sizes.contains(size));
+  CHECK(MicroBatches(Small(8, 72, "data=8")) == Numbers{1, 2, 3, 6, 9});
+  CHECK(MicroBatches(Small(8, 24, "data=8")) == Numbers{1, 2, 3});
+  // Up to the first with 32,768 tokens, and no more; there is always one.
+  const auto of_batch = [](int64_t batch) {
+    return MicroBatches(Small(1, batch, "", SmallGpt(12288)));
+  };
+  CHECK(of_batch(12) == Numbers{4, 6, 12});  // of 3, 2 and 1 sequences
+  CHECK(of_batch(7) == Numbers{1, 7});
+  CHECK(MicroBatches(Small(3, 97, "data=3", SmallGpt(12288))) == Numbers{1});
+}
+
+TEST_CASE("space: data parts may be unequal, and the largest counts") {
+  using Numbers = std::set<int64_t>;
+  for (const int devices : {11, 13, 23}) {
+    const SearchSpec spec = Small(devices, 64);
+    CHECK(Meshes(Groups(spec)) == std::set<std::string>{"data=" + std::to_string(devices)});
+  }
+  // 64 sequences are 4 or 5 a device, 32 2 or 3, 16 1 or 2.
+  CHECK(MicroBatches(Small(13, 64)) == Numbers{1, 2, 4});
+  // 72 / 4 = 18 has 2 on a device, as 72 / 3 = 24 has.
+  CHECK(MicroBatches(Small(13, 72)) == Numbers{1, 2, 3});
+  CHECK(MicroBatches(Small(13, 72, "micro_batches=4")) == Numbers{4});
+  CHECK(MicroBatches(Small(13, 72, "micro_batch_size=2")) == Numbers{3});
+  CHECK_THAT(Error(Small(13, 72, "micro_batch_size=5")), Contains("use a multiple of 65"));
+  CHECK(Groups(Small(13, 65, "micro_batch_size=5")).size() == 4);
+}
+
+TEST_CASE("space: parts of sequences may be unequal, but those of a mixture") {
+  const auto of_sequences = [](const std::string& fixes, int experts) {
+    proto::Model config = MakeModel("family: 'llama' preset: 'llama-small'");
+    config.set_layers(2), config.set_sequence(16384);
+    if (experts > 0) config.set_experts(experts);
+    return Meshes(Groups(Small(3, 3, fixes, {BuildModel(config), "", {}})));
+  };
+  CHECK(of_sequences("", 0).contains("context=3"));
+  CHECK_FALSE(of_sequences("", 4).contains("context=3"));
+  CHECK(of_sequences("context=3", 4).contains("context=3"));
 }
 
 TEST_CASE("space: chunks are enough when the pipe fills and drains in 1 % of a step") {
@@ -178,7 +232,7 @@ TEST_CASE("space: experts have an axis of their own, which divides them and the 
     const int expert = FindDegree(FindMesh(group), "expert"),
               data = FindDegree(FindMesh(group), "data");
     CHECK(6 % expert == 0);
-    CHECK(12 / group.micro_batches() % (data * expert) == 0);
+    CHECK(12 / group.micro_batches() >= data * expert);
   }
   const std::set<std::string> meshes = Meshes(Groups(Small(12, 12, "", mixture)));
   CHECK(meshes.contains("data=2,expert=6"));
@@ -262,14 +316,20 @@ TEST_CASE("space: what has no plan group says what is nearest") {
   CHECK_THAT(Error(Small(7, 8, "tensor=2")), Contains("--devices=7: no mesh has so many devices") &&
                                                  Contains("tensor=2 is fixed") &&
                                                  Contains("use 6 or 8"));
-  CHECK_THAT(Error(Small(8, 7, "data=4")), Contains("--batch=7: is divided evenly by no mesh") &&
-                                               Contains("data=4; use a multiple of 4"));
+  CHECK_THAT(Error(Small(8, 3, "data=4")),
+             Contains("--batch=3: has no number of micro-batches that divides it and leaves each "
+                      "data part a sequence, in any mesh of these devices with data=4; use 4 or "
+                      "more"));
+  CHECK_THAT(Error(Small(13, 12)), Contains("of these devices; use 13 or more"));
+  CHECK_THAT(Error(Small(8, 9, "data=4,micro_batches=3")),
+             Contains("use a multiple of 3, 12 or more"));
   CHECK_THAT(Error(Small(8, 8, "micro_batches=4,micro_batch_size=4,data=1")),
              Contains("--batch=8") && Contains("use 16"));
   CHECK_THAT(Error(Small(8, 0)), Contains("--batch=0: a step needs at least one sequence"));
   CHECK_THAT(Error(Small(8, 8, "pipe=8")), Contains("is more stages than the model's 6 blocks"));
   CHECK_THAT(Error(Small(8, 8, "tensor=8")), Contains("--fix=tensor=8") && Contains("at most 4"));
-  CHECK_THAT(Error(Small(3, 8, "context=3")), Contains("sequences of 16 tokens"));
+  CHECK_THAT(Error(Small(17, 8, "context=17")),
+             Contains("--fix=context=17: is more parts than the 16 tokens of a sequence; use 16"));
   CHECK_THAT(Error(Small(8, 8, "expert=2")), Contains("no mixture of experts"));
   CHECK_THAT(Error(Small(8, 8, "stage_layers=2,2")), Contains("adds up to 4 layers"));
 }
