@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <optional>
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "planning/search/result.h"
@@ -29,9 +28,5 @@ struct SearchOptions {
 // At most `top` plans of the space, the fastest first. That nothing fits is no error: then
 // `found` is empty, and `nearest` says what is nearest to fitting.
 absl::StatusOr<SearchResult> Search(const SearchSpec& spec, const SearchOptions& options);
-
-// Why a part of the space is not chosen: it is searched alone and compared with `best`.
-absl::StatusOr<std::string> ExplainWhyNot(const SearchSpec& spec, const Fixes& part,
-                                          const SearchResult& best, const SearchOptions& options);
 
 }  // namespace oneflow
