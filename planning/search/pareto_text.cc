@@ -47,21 +47,19 @@ Report DescribeFront(const ResultFrame& frame, const ParetoResult& result) {
   using Json = nlohmann::ordered_json;
   const bool priced =
       std::ranges::any_of(result.points, [](const ParetoPoint& point) { return point.cost > 0; });
-  std::vector<FoundPlan> all, front;
-  std::vector<TableRow> first = {{"devices"}};
-  std::vector<std::string> flags;
-  if (priced) first[0].emplace_back("cost");
+  std::vector<FoundPlan> all;
+  std::vector<PlanRow> front;
+  std::vector<std::string> titles = {"devices"};
+  if (priced) titles.emplace_back("cost");
   for (const ParetoPoint& point : result.points) {
     all.push_back(point.plan);
     if (!point.on_front) continue;
-    front.push_back(point.plan);
-    flags.push_back(PointFlags(frame, point));
-    first.push_back({DigitsText(point.devices)});
-    if (priced) first.back().push_back(absl::StrFormat("%.2f", point.cost));
+    front.push_back({{DigitsText(point.devices)}, &point.plan, {PointFlags(frame, point)}});
+    if (priced) front.back().first.push_back(absl::StrFormat("%.2f", point.cost));
   }
   std::string text = absl::StrCat(
       frame.model, " on ", frame.cluster, ": plans that are best by time of a step and ",
-      AxisTitle(result.axis), "\n", frame.space, "\n", PlanTable(front, first, flags),
+      AxisTitle(result.axis), "\n", frame.space, "\n", PlanTable(titles, front),
       "\nunder each plan stand the flags of `oneflow compile` that make it\n",
       priced ? "cost: of 10^9 tokens, in the unit of --price_per_device_hour\n" : "",
       "predicted: times of a step", ComparedText(result.compared),

@@ -6,10 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/table.h"
+#include "planning/search/simplest.h"
 
 namespace oneflow {
 namespace {
@@ -20,40 +22,34 @@ std::string Letter(size_t n) {
   return n < 26 ? text : Letter(n / 26 - 1) + text;
 }
 
-// The words of a choice of a candidate.
-std::string Words(const proto::Recipe& candidate, std::string_view name) {
-  return FieldText(*FindRow(RecipeRows(), name), candidate);
-}
-
 // The unit of bytes: MiB for small models, whose plans take less than a GiB.
 struct Unit {
   const char* name;
   double bytes;
 };
-Unit FindUnit(const std::vector<FoundPlan>& found) {
+Unit FindUnit(const std::vector<PlanRow>& plans) {
   int64_t most = 0;
-  for (const FoundPlan& plan : found) most = std::max(most, plan.bytes);
+  for (const PlanRow& row : plans) most = std::max(most, row.plan ? row.plan->bytes : 0);
   return most < (1 << 30) ? Unit{"MiB", 1 << 20} : Unit{"GiB", 1 << 30};
 }
 
 // The cells of a plan, of which the first kNumbers are numbers.
 constexpr size_t kNumbers = 6;
-TableRow MakeRow(const FoundPlan& plan, const std::string& bits, const Unit& unit) {
+std::vector<std::string> MakeCells(const FoundPlan& plan, const Unit& unit) {
   const proto::Recipe& candidate = plan.candidate;
-  const std::string chunks = candidate.chunks() > 1 ? " x" + Words(candidate, "chunks") : "";
+  const auto words = [&](std::string_view name) { return ChoiceText(candidate, name); };
   return {TimeText(plan.step_seconds),
           DigitsText(static_cast<int64_t>(plan.tokens_a_second)),
           plan.mfu ? PercentText(*plan.mfu) : "-",
           absl::StrFormat("%.2f", static_cast<double>(plan.bytes) / unit.bytes),
           PercentText(plan.bubble),
           TimeText(plan.exposed_exchange),
-          bits,
-          Words(candidate, "mesh") + (candidate.sequence_parallel() ? " seq" : ""),
-          Words(candidate, "micro_batches"),
-          Words(candidate, "schedule") + chunks,
-          Words(candidate, "recompute"),
-          Words(candidate, "shard"),
-          Words(candidate, "offload")};
+          words("mesh") + (candidate.sequence_parallel() ? " seq" : ""),
+          words("micro_batches"),
+          words("schedule") + (candidate.chunks() > 1 ? " x" + words("chunks") : ""),
+          words("recompute"),
+          words("shard"),
+          words("offload")};
 }
 
 // The counts in the order of the reports: what JSON calls them, and what text says of them.
@@ -94,15 +90,15 @@ std::string EstimateText(const EstimatedPlan& plan) {
                       CandidateFlags(plan.candidate));
 }
 
-// Whether another plan of the space may be faster.
-std::string FasterText(const SearchResult& result) {
+// Whether another plan of the space may be faster; `than`: which plan, if that is not plain.
+std::string FasterText(const SearchResult& result, const std::string& than) {
   if (result.complete) {
     return absl::StrCat("no plan of the space is more than ", PercentText(FindGap(result)),
-                        " faster, by the simulator's times");
+                        " faster", than, ", by the simulator's times");
   }
   const SearchCounts& counts = result.counts;
   return absl::StrCat("estimated: no other plan group is more than ",
-                      PercentText(FindEstimatedGap(result)), " faster; of ",
+                      PercentText(FindEstimatedGap(result)), " faster", than, "; of ",
                       DigitsText(counts.groups), ", ", DigitsText(counts.listed),
                       " are known by formulas alone, since the time of --budget_seconds is over");
 }
@@ -118,14 +114,6 @@ std::string CompileFlags(const ResultFrame& frame, const proto::Recipe& candidat
                       CandidateFlags(candidate));
 }
 
-std::string ShortBytesText(int64_t bytes) {
-  const char* const units[] = {"KiB", "MiB", "GiB"};
-  double value = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  for (; value >= 1024 && unit < 2; ++unit) value /= 1024;
-  return absl::StrFormat("%.2f %s", value, units[unit]);
-}
-
 std::vector<std::string> GroupByBits(const std::vector<FoundPlan>& found) {
   std::map<std::string, std::string> letters;
   std::vector<std::string> groups;
@@ -138,24 +126,44 @@ std::vector<std::string> GroupByBits(const std::vector<FoundPlan>& found) {
 }
 
 // A column that says the same in all rows stays: it answers what was chosen.
-std::string PlanTable(const std::vector<FoundPlan>& found, const std::vector<TableRow>& first,
-                      const std::vector<std::string>& flags) {
-  const Unit unit = FindUnit(found);
-  const std::vector<std::string> bits = GroupByBits(found);
-  std::vector<TableRow> rows = {first[0]};
-  rows[0].insert(rows[0].end(),
-                 {"step", "tokens/s", "MFU", unit.name, "bubble", "exposed", "bits", "mesh",
-                  "micro-batches", "schedule", "recompute", "shard", "offload"});
-  for (size_t i = 0; i < found.size(); ++i) {
-    rows.push_back(first[i + 1]);
-    for (const std::string& cell : MakeRow(found[i], bits[i], unit)) rows.back().push_back(cell);
-    rows.push_back({"    " + flags[i]});
-    const std::string& why = found[i].why_above_all;
-    if (!why.empty()) rows.push_back({"    MFU " + why});
+std::string PlanTable(const std::vector<std::string>& first_titles,
+                      const std::vector<PlanRow>& plans) {
+  const Unit unit = FindUnit(plans);
+  std::vector<std::vector<std::string>> rows = {first_titles};
+  rows[0].insert(rows[0].end(), {"step", "tokens/s", "MFU", unit.name, "bubble", "exposed", "mesh",
+                                 "micro-batches", "schedule", "recompute", "shard", "offload"});
+  for (const PlanRow& row : plans) {
+    rows.push_back(row.first);
+    if (row.plan == nullptr) {
+      rows.back() = {absl::StrJoin(row.first, "  ")};
+    } else {
+      for (const std::string& cell : MakeCells(*row.plan, unit)) rows.back().push_back(cell);
+    }
+    for (const std::string& line : row.below) rows.push_back({"    " + line});
+    if (row.plan && !row.plan->why_above_all.empty()) {
+      rows.push_back({"    MFU " + row.plan->why_above_all});
+    }
   }
   std::vector<Column> columns(rows[0].size());
-  for (size_t i = 0; i < first[0].size() + kNumbers; ++i) columns[i].right = true;
+  for (size_t i = first_titles.size(); i < first_titles.size() + kNumbers; ++i) {
+    columns[i].right = true;
+  }
   return TableText(rows, columns);
+}
+
+std::string FrameText(const ResultFrame& frame) {
+  return absl::StrCat(
+      frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster,
+      frame.capacity > 0 ? absl::StrCat(", ", ShortBytesText(frame.capacity), " each") : "");
+}
+
+nlohmann::ordered_json FrameJson(const ResultFrame& frame, nlohmann::ordered_json facts) {
+  nlohmann::ordered_json json = {
+      {"model", frame.model},       {"cluster", frame.cluster},
+      {"devices", frame.devices},   {"device_capacity_bytes", frame.capacity},
+      {"given", frame.given_flags}, {"space", frame.space}};
+  json.update(facts);
+  return json;
 }
 
 nlohmann::ordered_json FoundPlanJson(const FoundPlan& plan, const std::string& bits,
@@ -185,43 +193,48 @@ nlohmann::ordered_json FoundPlanJson(const FoundPlan& plan, const std::string& b
 
 Report DescribeResult(const ResultFrame& frame, const SearchResult& result) {
   using Json = nlohmann::ordered_json;
-  std::vector<TableRow> ranks = {{""}};
-  std::vector<std::string> flags;
+  const std::vector<FoundPlan>& found = result.found;
+  const std::vector<std::string> bits = GroupByBits(found);
+  const size_t simplest = FindSimplest(found, frame.capacity), alike = CountClass(found);
+  std::vector<PlanRow> rows;
   Json plans = Json::array();
-  const std::vector<std::string> bits = GroupByBits(result.found);
-  for (size_t i = 0; i < result.found.size(); ++i) {
-    ranks.push_back({absl::StrCat(i + 1)});
-    flags.push_back(CompileFlags(frame, result.found[i].candidate));
-    plans.push_back(FoundPlanJson(result.found[i], bits[i], flags[i]));
+  for (size_t i = 0; i < found.size(); ++i) {
+    const std::string flags = CompileFlags(frame, found[i].candidate);
+    PlanRow row{.plan = &found[i], .below = {flags}};
+    if (i != simplest) row.below.push_back(DifferenceText(found[i], found[simplest], "1"));
+    rows.insert(i == simplest ? rows.begin() : rows.end(), std::move(row));
+    plans.push_back(FoundPlanJson(found[i], bits[i], flags));
   }
+  for (size_t i = 0; i < rows.size(); ++i) rows[i].first = {absl::StrCat(i + 1)};
   const double gap = FindGap(result);
   std::string text =
-      absl::StrCat(frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster);
-  if (frame.capacity > 0) absl::StrAppend(&text, ", ", ShortBytesText(frame.capacity), " each");
-  absl::StrAppend(
-      &text, "\n", frame.space, CountsText(result.counts), ", in ", TimeText(result.seconds),
-      "\n\n", PlanTable(result.found, ranks, flags),
-      "\nunder each plan stand the flags of `oneflow compile` that make it; seq: "
-      "--sequence_parallel; plans of one letter of bits give the same bits\npredicted: step ",
-      TimeText(result.found[0].step_seconds), ComparedText(result.compared), "\n");
-  absl::StrAppend(&text, FasterText(result), "\n");
+      absl::StrCat(FrameText(frame), "\n", frame.space, CountsText(result.counts), ", in ",
+                   TimeText(result.seconds), "\n\n", PlanTable({""}, rows),
+                   "\nunder each plan stand the flags of `oneflow compile` that make it; seq: "
+                   "--sequence_parallel\n");
+  if (alike > 1) {
+    absl::StrAppend(&text, "1 is the simplest of ", alike, " plans within ",
+                    PercentText(kOrderSpread), ", by which predictions misjudge the order of two",
+                    simplest == 0 ? "; it is the fastest, too"
+                                  : "; the fastest is 2: " + TradeText(found[0], found[simplest]),
+                    "\n");
+  }
+  absl::StrAppend(&text, "predicted: step ", TimeText(found[simplest].step_seconds),
+                  ComparedText(result.compared), "\n");
+  absl::StrAppend(&text, FasterText(result, simplest == 0 ? "" : " than 2"), "\n");
   return {std::move(text),
-          {{"model", frame.model},
-           {"cluster", frame.cluster},
-           {"devices", frame.devices},
-           {"device_capacity_bytes", frame.capacity},
-           {"given", frame.given_flags},
-           {"space", frame.space},
-           {"counts", CountsJson(result.counts)},
-           {"seconds", result.seconds},
-           {"complete", result.complete},
-           {"bound_seconds", result.complete ? Json(result.bound_seconds) : Json()},
-           {"gap", result.complete ? Json(gap) : Json()},
-           {"estimated_gap", FindEstimatedGap(result)},
-           {"cpu_seconds_until_estimate", Known(result.cpu_until_estimate)},
-           {"cpu_seconds_until_plan", Known(result.cpu_until_plan)},
-           {"compared", ComparedJson(result.compared)},
-           {"plans", std::move(plans)}}};
+          FrameJson(frame, {{"counts", CountsJson(result.counts)},
+                            {"seconds", result.seconds},
+                            {"complete", result.complete},
+                            {"bound_seconds", result.complete ? Json(result.bound_seconds) : Json()},
+                            {"gap", result.complete ? Json(gap) : Json()},
+                            {"estimated_gap", FindEstimatedGap(result)},
+                            {"cpu_seconds_until_estimate", Known(result.cpu_until_estimate)},
+                            {"cpu_seconds_until_plan", Known(result.cpu_until_plan)},
+                            {"compared", ComparedJson(result.compared)},
+                            {"simplest", simplest},
+                            {"class", {{"spread", kOrderSpread}, {"plans", alike}}},
+                            {"plans", std::move(plans)}})};
 }
 
 std::string ProgressText(const SearchProgress& progress) {

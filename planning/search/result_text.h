@@ -7,6 +7,7 @@
 
 #include "nlohmann/json.hpp"
 #include "oneflow_core/print/report.h"
+#include "planning/search/plan_words.h"
 #include "planning/search/result.h"
 #include "planning/search/search.h"
 
@@ -27,20 +28,27 @@ std::string CompileFlags(const ResultFrame& frame, const proto::Recipe& candidat
 // A letter for each plan, "A", "B", ...: the same where the bits of a run are the same (BitsKey).
 std::vector<std::string> GroupByBits(const std::vector<FoundPlan>& found);
 
-// Two lines for each plan: the numbers of `first`, whose first row is titles, then those of the
-// plan; and below them its flags.
-using TableRow = std::vector<std::string>;
-std::string PlanTable(const std::vector<FoundPlan>& found, const std::vector<TableRow>& first,
-                      const std::vector<std::string>& flags);
+// A plan in a table: the cells of `first` and its numbers and choices, and lines below them.
+// Without a plan, `first` and the lines are all there is.
+struct PlanRow {
+  std::vector<std::string> first;
+  const FoundPlan* plan = nullptr;
+  std::vector<std::string> below;
+};
+std::string PlanTable(const std::vector<std::string>& first_titles,
+                      const std::vector<PlanRow>& plans);
+
+// "gpt on 8 devices of h100, 74.51 GiB each".
+std::string FrameText(const ResultFrame& frame);
+// The same, with what is given and the space, before `facts`.
+nlohmann::ordered_json FrameJson(const ResultFrame& frame, nlohmann::ordered_json facts);
 
 nlohmann::ordered_json FoundPlanJson(const FoundPlan& plan, const std::string& bits,
                                      const std::string& flags);
 
-// "9.77 KiB", "37.25 GiB".
-std::string ShortBytesText(int64_t bytes);
-
-// The table of plans, each with its flags, and what is known of the rest of the space. Requires a
-// plan that was found.
+// The table of plans, each with its flags: first the simplest of those that predictions cannot tell
+// apart (planning/search/simplest.h), then the fastest first. And what is known of the rest of the
+// space. Requires a plan that was found.
 Report DescribeResult(const ResultFrame& frame, const SearchResult& result);
 
 // One line, without its end.

@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <optional>
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "planning/search/result.h"
@@ -35,9 +34,5 @@ struct SearchOptions {
 // these is compiled before anything else is looked at. Then the group that is likely to be fastest
 // climbs the ladder (ladder.h), until none that is left promises to be faster.
 absl::StatusOr<SearchResult> Search(const SearchSpec& spec, const SearchOptions& options);
-
-// Why a part of the space is not chosen: it is searched alone and compared with `best`.
-absl::StatusOr<std::string> ExplainWhyNot(const SearchSpec& spec, const Fixes& part,
-                                          const SearchResult& best, const SearchOptions& options);
 
 }  // namespace oneflow

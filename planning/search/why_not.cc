@@ -1,68 +1,52 @@
-#include <string>
+#include "planning/search/why_not.h"
+
+#include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
-#include "oneflow_core/print/plan_text.h"
-#include "planning/search/search.h"
+#include "planning/search/plan_words.h"
 
 namespace oneflow {
 namespace {
 
-// The parts of a step: kernels, exchanges beside which no kernel runs, and waiting for other
-// stages.
-struct CostParts {
-  double compute = 0, exchange = 0, bubble = 0;
-};
-
-CostParts FindParts(const FoundPlan& plan) {
-  const double bubble = plan.bubble * plan.step_seconds;
-  return {plan.step_seconds - bubble - plan.exposed_exchange, plan.exposed_exchange, bubble};
-}
-
-std::string Slower(const FoundPlan& found, const FoundPlan& best) {
-  const CostParts a = FindParts(found), b = FindParts(best);
-  const auto part = [](const char* name, double seconds) {
-    return absl::StrFormat("%s %s%s", name, seconds < 0 ? "-" : "+",
-                           TimeText(seconds < 0 ? -seconds : seconds));
-  };
-  return absl::StrCat(part("compute", a.compute - b.compute), ", ",
-                      part("exposed exchange", a.exchange - b.exchange), ", ",
-                      part("waiting for other stages", a.bubble - b.bubble));
+void PutFirst(SearchResult part, SearchResult* best) {
+  const FoundPlan& plan = part.found[0];
+  std::erase_if(best->found,
+                [&](const FoundPlan& f) { return IsSame(f.candidate, plan.candidate); });
+  best->found.insert(best->found.begin(), plan);
+  best->best = std::move(part.best);
+  // The part may reach beyond the space.
+  best->bound_seconds = std::min(best->bound_seconds, part.bound_seconds);
+  best->complete = best->complete && part.complete;
+  best->compared = part.compared;
+  best->nearest.reset();
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> ExplainWhyNot(const SearchSpec& spec, const Fixes& part,
-                                          const SearchResult& best, const SearchOptions& options) {
-  SearchSpec narrow = spec;
-  narrow.fixed = part;
-  ASSIGN_OR_RETURN(const SearchResult result, Search(narrow, options));
-  const std::string what = absl::StrCat("why not ", ToString(part), ": ");
-  if (result.found.empty()) {
-    std::string text = absl::StrCat(what, "it does not fit");
-    if (result.nearest) {
-      const int64_t capacity = spec.given.cluster.device().memory_bytes();
-      absl::StrAppend(&text, ": the nearest to fitting of ", result.counts.groups,
-                      " plan groups needs at least ", BytesText(result.nearest->bytes), " of ",
-                      BytesText(capacity), " on its largest stage\n  ",
-                      CandidateFlags(result.nearest->candidate));
-    }
-    return text + "\n";
+std::string ExplainWhyNot(Side part, int64_t capacity, SearchResult* best) {
+  const std::string what = absl::StrCat("why not ", part.name, ": ");
+  if (!part.result.ok() || part.result->found.empty()) {
+    return absl::StrCat(what, NoPlanText(part, capacity), "\n");
   }
-  const FoundPlan& found = result.found[0];
-  const double ratio = found.step_seconds / best.found[0].step_seconds;
-  if (ratio <= 1) {
-    return absl::StrFormat("%sits best plan is as fast: %s a step\n  %s\n", what,
-                           TimeText(found.step_seconds), CandidateFlags(found.candidate));
+  const FoundPlan plan = part.result->found[0];
+  const std::string extent = ExtentText(*part.result) + " with it";
+  const std::string flags = absl::StrCat("\n  ", CandidateFlags(plan.candidate), "\n");
+  if (best->found.empty()) {
+    PutFirst(*std::move(part.result), best);
+    return absl::StrCat(what, "without it no plan was found; ", extent, " is shown", flags);
   }
-  return absl::StrFormat(
-      "%sits best plan takes %s a step, %.1f %% longer than %s: %s; %s of memory instead of %s\n"
-      "  %s\n",
-      what, TimeText(found.step_seconds), 100 * (ratio - 1), TimeText(best.found[0].step_seconds),
-      Slower(found, best.found[0]), BytesText(found.bytes), BytesText(best.found[0].bytes),
-      CandidateFlags(found.candidate));
+  const FoundPlan old = best->found[0];
+  if (IsSame(plan.candidate, old.candidate)) return what + "the fastest plan has it" + flags;
+  const std::string words = DifferenceText(plan, old, "the fastest");
+  if (plan.step_seconds >= old.step_seconds) {
+    return absl::StrCat(what, extent, " takes ", TimeText(plan.step_seconds), " a step for ",
+                        TimeText(old.step_seconds), "; ", words, flags);
+  }
+  PutFirst(*std::move(part.result), best);
+  return absl::StrCat(what, "no reason was found: ", extent, " is faster than all others: ",
+                      DifferenceText(plan, old, "the fastest of these"), flags);
 }
 
 }  // namespace oneflow

@@ -10,7 +10,7 @@ import unittest
 ONEFLOW = os.path.abspath("tools/oneflow/oneflow")  # the runfiles' root is the working folder
 
 
-REPEATED = ("--feed", "--fetch", "--stop", "--sbatch_option")
+REPEATED = ("--feed", "--fetch", "--stop", "--sbatch_option", "--compare")
 
 
 def replaced(args):

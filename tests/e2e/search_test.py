@@ -73,7 +73,7 @@ class SearchTest(FolderCase):
     def test_text(self):
         text = self.search("--fix=context=1,tensor=1", "--top=3")
         for words in ["gpt on 2 devices of two nodes, 95.37 MiB each\n", "\nsearched: ", "\nfixed: context=1,tensor=1\n", "\nnot searched: tensor across nodes",
-                      " plan groups, ", "plans of one letter of bits give the same bits",
+                      " plan groups, ", " instead of ", "the bits of 1", "other bits than 1",
                       "(no run of this kind was compared)"]:
             self.assertIn(words, text)
         self.assertRegex(text, r"no plan of the space is more than [0-9.]+ % faster, by the simulator's times")
@@ -118,8 +118,36 @@ class SearchTest(FolderCase):
 
     def test_why_not(self):
         text = self.search("--fix=context=1,tensor=1,micro_batches=1", "--why_not=pipe=2")
-        self.assertIn("pipe=2", text.splitlines()[-2] + text.splitlines()[-1])
+        self.assertRegex(text, r"\nwhy not pipe=2: the best of all \d+ plan groups with it takes .* a step for .*; pipe=2 instead of 1, ")
+        self.assertIn("pipe=2", text.splitlines()[-1])
         self.assertIn("why_not", self.json("--fix=context=1,tensor=1,micro_batches=1", "--why_not=pipe=2"))
+        self.assertIn("\nwhy not tensor=8: ", self.search("--fix=context=1,micro_batches=1,data=2", "--why_not=tensor=8"))
+
+    def test_the_simplest_within_the_spread_is_shown_first_and_written(self):
+        found = self.json("--fix=micro_batches=1", "--top=4", "--out=first.plan")
+        simplest, limit = found["simplest"], found["plans"][0]["step_seconds"] * (1 + found["class"]["spread"])
+        self.assertEqual(found["class"]["plans"], sum(plan["step_seconds"] <= limit for plan in found["plans"]))
+        self.assertLess(simplest, found["class"]["plans"])
+        flags = found["plans"][simplest]["flags"]
+        self.assertRegex(self.search("--fix=micro_batches=1", "--top=4"), r"\n1 .*\n +" + re.escape(flags) + "\n")
+        run("compile", *shlex.split(flags), "--out=compiled.plan", cwd=self.dir)
+        self.assertEqual(self.read("first.plan"), self.read("compiled.plan"))
+
+    def test_compare(self):
+        flags = ["--compare=data=2,shard=weights", "--compare=pipe=2,recompute=full", "--compare=data=2,pipe=2"]
+        text = self.search(*flags)
+        self.assertRegex(text, r"\ndata=2,shard=weights +\d.*\n +--.*--mesh=data=2 .*--shard=weights.*\n +the best of all \d+ plan groups\n")
+        self.assertRegex(text, r"\npipe=2,recompute=full +\d[^\n]*\n[^\n]*\n[^\n]*\n +pipe=2 instead of 1, data=1 instead of 2, ")
+        self.assertRegex(text, r"\ndata=2,pipe=2\n +.*no mesh")
+        compared = self.json(*flags)["compare"]
+        self.assertEqual([side["choices"] for side in compared], [flag.split("=", 1)[1] for flag in flags])
+        self.assertIsNone(compared[2]["flags"])
+        for i, side in enumerate(compared[:2]):
+            run("compile", *shlex.split(side["flags"]), f"--out=side{i}.plan", cwd=self.dir)
+        alone = self.json("--fix=micro_batches=1", "--compare=pipe=2")["compare"]
+        self.assertEqual([(side["micro_batches"], side["mesh"]) for side in alone], [(1, "pipe=2")])
+        small = self.json("--memory=10000", "--compare=data=2,micro_batches=1")["compare"]
+        self.assertRegex(small[0]["none"], r"needs at least .* KiB: --mesh=data=2")
 
     def test_gpus_of_the_cluster_are_the_devices(self):
         found = self.json("--cluster=h100", "--fix=data=2,micro_batches=1")
@@ -160,6 +188,13 @@ class SearchTest(FolderCase):
                 (["--fix=schedule=zb"], ["--fix=schedule=zb"]), (["--fix=expert=2"], ["no mixture of experts"]),
                 (["--why_not=pipe=two"], ["--why_not=pipe=two: is no whole number"]),
                 (["--why_not=pipe=1", "--fix=pipe=2"], ["--why_not=pipe=1: contradicts"]),
+                (["--compare=pipe=two"], ["--compare=pipe=two: is no whole number"]), (["--compare="], ["--compare=: has no value"]),
+                (["--compare=tensr=2"], ["did you mean tensor?"]), (["--compare=pipe=1", "--fix=pipe=2"], ["--compare=pipe=1: contradicts"]),
+                (["--compare=pipe=1", "--out=x.plan"], ["--out: acts on nothing with --compare"]),
+                (["--compare=pipe=1", "--out_recipe=x"], ["--out_recipe: acts on nothing with --compare"]),
+                (["--compare=pipe=1", "--why_not=pipe=2"], ["--why_not: acts on nothing with --compare"]),
+                (["--compare=pipe=1", "--pareto"], ["--pareto: acts on nothing with --compare"]),
+                (["--compare=pipe=1", "--top=3"], ["--top: acts on nothing with --compare"]),
                 (["--budget_seconds=0"], ["--budget_seconds=0: leaves no time"]), (["--budget_seconds=nan"], ["leaves no time"]),
                 (["--top=0"], ["--top=0: is out of range; use 1 or more"]), (["--top=100000"], ["use at most 1000"]),
                 (["--format=html"], ["use text, json"]), (["--cluster=h1000"], ["did you mean h100?"]),

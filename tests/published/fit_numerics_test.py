@@ -4,7 +4,7 @@ import math
 import unittest
 
 from benchmarks import cluster_text, least_squares
-from benchmarks.published_errors import flat_errors, misranked, summarize
+from benchmarks.published_errors import flat_errors, misordered, misranked, summarize
 
 # Work of rows in three resources; a row takes the sum of work / rate, with the rates as the numbers to find.
 WORK = [(5, 1, 2), (1, 4, 1), (2, 2, 6), (8, 1, 1), (1, 1, 1), (3, 5, 2)]
@@ -17,7 +17,7 @@ device {
 level { bandwidth: 1e9 }
 """
 
-Row = collections.namedtuple("Row", "table device unit name published at_peak")
+Row = collections.namedtuple("Row", "table device unit name published at_peak model question", defaults=("m", ""))
 Row.ratio = lambda row, figure: figure / row.published
 
 
@@ -135,6 +135,16 @@ class ErrorsTest(unittest.TestCase):
         self.assertEqual(2, compared)  # slow and near are too close
         self.assertEqual([(slow, fast)], wrong)
         self.assertEqual([], misranked([(fast, 1.9), (slow, 2.5)])[0])
+
+    def test_pairs_of_plans_of_one_question(self):
+        a, b, c = (Row("t", "d", "s", name, published, 1.0, question="q") for name, published in (("a", 10.0), ("b", 11.0), ("c", 10.0)))
+        other, alone = Row("t", "d", "s", "other", 1.0, 1.0, question="r"), Row("t", "d", "s", "alone", 1.0, 1.0)
+        wrong, compared = misordered([(a, 12.6), (b, 12.0), (c, 12.6), (other, 99.0), (alone, 99.0)])
+        self.assertEqual(3, compared)
+        self.assertEqual([(b, a), (b, c)], [pair[:2] for pair in wrong])
+        self.assertAlmostEqual(0.05, wrong[0][2])
+        self.assertAlmostEqual(1 / 11, wrong[0][3])
+        self.assertEqual([], misordered([(a, 12.0), (b, 12.6), (c, 12.0)])[0])
 
 
 if __name__ == "__main__":

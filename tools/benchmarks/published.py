@@ -17,7 +17,7 @@ import textwrap
 
 from benchmarks import (published_korthikanti, published_megascale, published_megatron, published_megatron_core, published_mpt,
                         published_nemo, published_zero_bubble)
-from benchmarks.published_errors import flat_errors, group_by, misranked, summarize
+from benchmarks.published_errors import flat_errors, group_by, misordered, misranked, summarize
 from benchmarks.published_runs import BUBBLES, CLUSTERS, Refused, Simulator
 
 TARGETS = []
@@ -136,6 +136,11 @@ def print_text(results):
           f"ranked wrongly: {len(wrong)}")
     for slower, faster in wrong:
         print(f"  {slower.table}, {slower.device}: {faster.name} is faster than {slower.name}")
+    wrong, pairs = misordered([(r.row, r.simulated) for r in counted])
+    print(f"pairs of plans of one model and batch on the same devices: {pairs}; measured in the other order: {len(wrong)}")
+    for faster, slower, simulated, published in wrong:
+        print(f"  {faster.table}, {faster.device}: {slower.name} is simulated {100 * simulated:.2f} % longer than {faster.name}, and took "
+              f"{100 * published:.2f} % less")
 
 
 def make_json(results):
@@ -148,8 +153,10 @@ def make_json(results):
         share, errors = flat_errors([r.row for r in group])
         flat[kind] = {"share": share, **summarize(errors)}
     wrong, pairs = misranked([(r.row, r.simulated) for r in counted])
+    other, ordered = misordered([(r.row, r.simulated) for r in counted])
     return {"rows": rows, "errors": {name: summarize([r.error() for r in group]) for name, group in summaries(counted).items()},
-            "flat": flat, "pairs": pairs, "misranked": [[a.table, a.device, a.name, b.name] for a, b in wrong]}
+            "flat": flat, "pairs": pairs, "misranked": [[a.table, a.device, a.name, b.name] for a, b in wrong],
+            "ordered_pairs": ordered, "misordered": [[a.table, a.device, a.name, b.name, *by] for a, b, *by in other]}
 
 
 def run(args, binaries):

@@ -28,6 +28,25 @@ def flat_errors(rows):
     return share, [of / share - 1 for of in shares]
 
 
+def misordered(results):
+    """Pairs of plans of one question that were measured in the other order than simulated, and the number of pairs compared.
+
+    `results` are rows and simulated figures. A pair: the row that is simulated to be faster, the other, by which part the other is
+    simulated to take longer, and by which part it took less. Equal times are in no order.
+    """
+    wrong, compared = [], 0
+    asked = [(row, figure) for row, figure in results if row.question]
+    for group in group_by(asked, lambda r: (r[0].table, r[0].model, r[0].device, r[0].unit, r[0].question)).values():
+        first = group[0][0]  # times are in units of its published one
+        times = [(row, first.ratio(figure), first.ratio(row.published)) for row, figure in group]
+        for a, b in itertools.combinations(times, 2):
+            faster, slower = sorted((a, b), key=lambda entry: entry[1])
+            compared += 1
+            if faster[2] > slower[2]:
+                wrong.append((faster[0], slower[0], slower[1] / faster[1] - 1, 1 - slower[2] / faster[2]))
+    return sorted(wrong, key=lambda pair: pair[2]), compared
+
+
 def misranked(pairs, apart=0.1):
     """Pairs of rows, the slower one first, that the simulation puts in the other order, and the number of pairs compared.
 

@@ -41,7 +41,7 @@ def make_step_row(name, heads, hidden, layers, pipe, gpus, batch, size, chunks, 
     plan = Plan(Model(layers, heads, hidden, SEQUENCE, VOCAB), "a100", make_mesh(pipe=pipe, tensor=TENSOR), batch, batch // size,
                 UNFUSED_MODEL, (*UNFUSED, *flags, *interleaved))
     return row_of_plan(plan, gpus, recompute, "s a step", published, seconds_of, table=TABLE, model=name, name=f"{name} {what}",
-                       tensor=TENSOR, system=SYSTEM)
+                       tensor=TENSOR, system=SYSTEM, question="step")
 
 
 def segment_seconds(simulation, segment):
@@ -66,7 +66,7 @@ def make_layer_row(what, flags, recompute, segment, published):
         return 1e3 * (three - two)
 
     return Row(TABLE, "22B layer", f"22B layer, {what}, {segment}", "a100", TENSOR, "ms", published,
-               forward if segment == "F" else at_peak(recompute) - forward, SYSTEM, simulate)
+               forward if segment == "F" else at_peak(recompute) - forward, SYSTEM, simulate, question=segment)
 
 
 def rows(args):

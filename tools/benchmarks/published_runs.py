@@ -117,6 +117,7 @@ class Row:
     system: System
     simulate: typing.Callable
     counted: bool = True  # in means and in fits
+    question: str = ""  # plans of one batch on the same devices, among the rows of a table, model and unit; empty: it has no others
 
     def ratio(self, figure):
         """The time that a figure means over the published time."""

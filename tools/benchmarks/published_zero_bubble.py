@@ -128,7 +128,8 @@ def make_rows(name, m, schedule, published, first, vocab):
         return size * m / stages / simulate_pipeline(simulator, name, vocab, False, schedule, m)["step_seconds"]
 
     def make_row(unit, figure, at_peak, simulate, counted):
-        return Row(TABLE, name, f"{name} m={m} {schedule}", "a100", 1, unit, figure, at_peak, SYSTEM, simulate, counted)
+        return Row(TABLE, name, f"{name} m={m} {schedule}", "a100", 1, unit, figure, at_peak, SYSTEM, simulate, counted,
+                   question=f"m={m}")
 
     found = []
     if first:

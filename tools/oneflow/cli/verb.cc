@@ -15,7 +15,8 @@
 namespace oneflow {
 namespace {
 
-constexpr std::string_view kMayRepeat[] = {"feed", "fetch", "stop", "sbatch_option", "fix"};
+constexpr std::string_view kMayRepeat[] = {"feed",          "fetch", "stop",
+                                           "sbatch_option", "fix",   "compare"};
 
 bool MayRepeat(std::string_view flag) {
   return std::find(std::begin(kMayRepeat), std::end(kMayRepeat), flag) != std::end(kMayRepeat);

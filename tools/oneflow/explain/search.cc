@@ -14,9 +14,13 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_format.h"
+#include "planning/recipe/make_plan.h"
 #include "planning/search/candidate.h"
 #include "planning/search/result_text.h"
 #include "planning/search/search.h"
+#include "planning/search/side_by_side.h"
+#include "planning/search/simplest.h"
+#include "planning/search/why_not.h"
 #include "planning/simulate/simulate_on.h"
 #include "tools/oneflow/cli/device_range.h"
 #include "tools/oneflow/cli/flags.h"
@@ -139,7 +143,7 @@ class ProgressLine {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// The recipe of the best plan, for --out_recipe. It has no words for --memory, so then it names the
+// The recipe of a plan, for --out_recipe. It has no words for --memory, so then it names the
 // cluster that the plan keeps.
 absl::Status WriteRecipe(const Arguments& args, const proto::Plan& plan) {
   proto::Model model = args.file.model();
@@ -153,25 +157,65 @@ absl::Status WriteRecipe(const Arguments& args, const proto::Plan& plan) {
   return Annotate(WriteFile(FLAGS_out_recipe, text), "--out_recipe");
 }
 
+// The parts that a flag names, each with what is fixed for all.
+absl::StatusOr<std::vector<NamedPart>> PartsFromFlag(const Arguments& args, const std::string& flag,
+                                                     const Fixes& fixed) {
+  std::vector<NamedPart> parts;
+  for (const std::string& text : args.Repeated(flag)) {
+    parts.push_back({text, fixed});
+    RETURN_IF_ERROR(AddFixes("--" + flag + "=", text, &parts.back().fixes));
+  }
+  return parts;
+}
+
+// For --out and --out_recipe: the plan that is shown first, compiled once more where it is not the
+// fastest.
+absl::Status WriteFirst(const Arguments& args, const SearchSpec& spec, const ResultFrame& frame,
+                        proto::Plan plan, const std::vector<FoundPlan>& found) {
+  if (FLAGS_out.empty() && FLAGS_out_recipe.empty()) return absl::OkStatus();
+  const size_t first = FindSimplest(found, frame.capacity);
+  if (first != 0) {
+    ASSIGN_OR_RETURN(Planned planned,
+                     MakePlan(spec.source, CandidateRequest(spec.given, found[first].candidate)));
+    plan = std::move(planned.plan);
+  }
+  if (!FLAGS_out.empty()) RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
+  return FLAGS_out_recipe.empty() ? absl::OkStatus() : WriteRecipe(args, plan);
+}
+
+absl::Status CompareParts(const Arguments& args, const SearchSpec& spec,
+                          const SearchOptions& options, const ResultFrame& frame) {
+  for (const char* name : {"why_not", "pareto", "out", "out_recipe", "top"}) {
+    if (!args.Given(name)) continue;
+    return InputError(absl::StrCat("--", name),
+                      "acts on nothing with --compare, which shows one plan of each part",
+                      "leave one of the two out");
+  }
+  ASSIGN_OR_RETURN(const std::vector<NamedPart> parts, PartsFromFlag(args, "compare", spec.fixed));
+  KeepFreedMemory();
+  const Report report = DescribeSides(frame, SearchSides(spec, parts, options));
+  return Print(report.text, report.json, 1);
+}
+
 absl::Status SearchBest(const Arguments& args, const SearchSpec& spec, const SearchOptions& options,
                         const ResultFrame& frame) {
   if (!FLAGS_out_recipe.empty() && args.Given("memory") && FLAGS_out.empty()) {
     return InputError("--out_recipe", "cannot say --memory but by the plan that was made for it",
                       "add --out=best.plan, or write memory_bytes in the file of --cluster");
   }
-  Fixes part = spec.fixed;
-  RETURN_IF_ERROR(FLAGS_why_not.empty() ? absl::OkStatus()
-                                        : AddFixes("--why_not=", FLAGS_why_not, &part));
+  ASSIGN_OR_RETURN(const std::vector<NamedPart> parts, PartsFromFlag(args, "why_not", spec.fixed));
   KeepFreedMemory();
-  ASSIGN_OR_RETURN(const SearchResult result, Search(spec, options));
-  if (result.found.empty()) return NothingFound(frame, result);
+  SearchOptions first = options, rest = options;
+  if (!parts.empty()) first.budget_seconds *= 1 - kWhyNotShare;
+  ASSIGN_OR_RETURN(SearchResult result, Search(spec, first));
   std::string why_not;
-  if (!FLAGS_why_not.empty()) {
-    ASSIGN_OR_RETURN(why_not, ExplainWhyNot(spec, part, result, options));
+  if (!parts.empty()) {
+    rest.budget_seconds = std::max(0.0, options.budget_seconds - result.seconds);
+    why_not = ExplainWhyNot(SearchSides(spec, parts, rest)[0], frame.capacity, &result);
   }
-  if (!FLAGS_out.empty()) RETURN_IF_ERROR(WritePlan(result.best, FLAGS_out));
-  if (!FLAGS_out_recipe.empty()) RETURN_IF_ERROR(WriteRecipe(args, result.best));
-  const std::string file = FLAGS_out.empty() ? "" : "the best plan: " + FLAGS_out + "\n";
+  if (result.found.empty()) return NothingFound(frame, result);
+  RETURN_IF_ERROR(WriteFirst(args, spec, frame, std::move(result.best), result.found));
+  const std::string file = FLAGS_out.empty() ? "" : "plan 1: " + FLAGS_out + "\n";
   Report report = DescribeResult(frame, result);
   if (!why_not.empty()) report.json["why_not"] = why_not;
   return Print(report.text + why_not + file, report.json, 1);
@@ -193,6 +237,7 @@ absl::Status SearchPlans(const Arguments& args) {
                           .capacity = spec.given.cluster.device().memory_bytes(),
                           .given_flags = GivenFlags(args, spec.given.recipe.device()),
                           .space = DescribeSpace(spec)};
+  if (args.Given("compare")) return CompareParts(args, spec, options, frame);
   if (FLAGS_pareto) return SearchFront(spec, devices, options, frame);
   return SearchBest(args, spec, options, frame);
 }
@@ -205,6 +250,8 @@ Verb SearchVerb() {
           "--precision=bf16 --fix=context=1,tensor=1,pipe=2 --out=best.plan\n"
           "oneflow search --graph=gpt.textproto --devices=2 --batch=4 --cluster=a100 --memory=40GB "
           "--fix=tensor=1,context=1 --why_not=pipe=2\n"
+          "oneflow search --graph=gpt.textproto --devices=2 --batch=4 --cluster=h100 "
+          "--compare=data=2,shard=weights --compare=pipe=2,recompute=full\n"
           "oneflow search --graph=gpt.textproto --devices=2..8 --batch=8 --cluster=h100 --pareto "
           "--price_per_device_hour=2 --fix=tensor=1,context=1,micro_batches=1\n",
           SearchPlans};

@@ -1,0 +1,31 @@
+// The simplest of the plans that predictions cannot tell apart.
+//
+// Two plans of one model share most of a prediction's error, so their order holds better than their
+// times. Plans within kOrderSpread of the fastest are one class, of which the simplest is shown
+// first.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "planning/search/result.h"
+
+namespace oneflow {
+
+// The largest predicted difference of two published runs of one model, batch and number of devices
+// that were measured in the other order: 14.6B with 48 micro-batches, interleaved and ZB-1p, in
+// docs/results/published-2026-11-28.txt (docs/search.md, the class).
+inline constexpr double kOrderSpread = 0.0252;
+
+// How many of `found`, the fastest first, take at most kOrderSpread longer than the fastest.
+size_t CountClass(const std::vector<FoundPlan>& found);
+
+// True if `a` is simpler by the first of these in which they differ: fewer axes; 1f1b before
+// interleaved before zero_bubble; equal stages; one recompute for all blocks, and none before any;
+// a shorter pipe; memory to spare; no offload. `capacity`: bytes of a device; 0: not limited.
+bool IsSimpler(const FoundPlan& a, const FoundPlan& b, int64_t capacity);
+
+// The index of the simplest plan of the class; of equals, the fastest. Requires a plan.
+size_t FindSimplest(const std::vector<FoundPlan>& found, int64_t capacity);
+
+}  // namespace oneflow
