@@ -84,12 +84,6 @@ nlohmann::ordered_json CountsJson(const SearchCounts& counts) {
   return json;
 }
 
-std::string EstimateText(const EstimatedPlan& plan) {
-  return absl::StrCat("estimated by short plans: ", TimeText(plan.step_seconds), ", ",
-                      ShortBytesText(static_cast<int64_t>(plan.bytes)), " of memory (± 3 %) with ",
-                      CandidateFlags(plan.candidate));
-}
-
 // Whether another plan of the space may be faster; `than`: which plan, if that is not plain.
 std::string FasterText(const SearchResult& result, const std::string& than) {
   if (result.complete) {
@@ -108,6 +102,12 @@ nlohmann::ordered_json Known(const std::optional<double>& value) {
 }
 
 }  // namespace
+
+std::string EstimateText(const EstimatedPlan& plan) {
+  return absl::StrCat("estimated by short plans: ", TimeText(plan.step_seconds), ", ",
+                      ShortBytesText(static_cast<int64_t>(plan.bytes)), " of memory (± 3 %) with ",
+                      CandidateFlags(plan.candidate));
+}
 
 std::string CompileFlags(const ResultFrame& frame, const proto::Recipe& candidate) {
   return absl::StrCat(frame.given_flags, frame.given_flags.empty() ? "" : " ",

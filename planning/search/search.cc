@@ -22,6 +22,7 @@
 #include "planning/search/evaluate.h"
 #include "planning/search/ladder.h"
 #include "planning/search/ordinary.h"
+#include "planning/search/simplest.h"
 
 namespace oneflow {
 namespace {
@@ -35,8 +36,6 @@ constexpr int64_t kFirstEstimates = 4;
 // A group that may become the best plan is tried first: it is likely, by rung, to take at most so
 // much of the best. Formulas are off by as much, short plans by less.
 constexpr double kPromising[] = {1.03, 1.005};
-// Times that are nearer to each other than predictions tell apart (docs/search.md).
-constexpr double kAlike = 1.03;
 // Bytes of layouts that were chosen for equal graphs: plans of a group and its neighbours have
 // many.
 constexpr size_t kMostKnownBytes = size_t{256} << 20;
@@ -190,27 +189,51 @@ class Searcher {
     size_t cheapest = best;
     for (const auto& [bound, i] : queue_) {
       const bool alike =
-          states_[i].rung == Rung::kEstimated && !climbs_[i] && Likely(i) <= kAlike * Likely(best);
+          states_[i].rung == Rung::kEstimated && !climbs_[i] && Likely(i) <= (1 + kOrderSpread) * Likely(best);
       if (alike && slices(i) < slices(cheapest)) cheapest = i;
     }
     return cheapest;
   }
 
-  // Estimates and compilations get the same time each. At last what raises the bound, and what
-  // fills the table.
+  // Estimates and compilations get the same time each; of these every second one a simpler plan of
+  // the best one's class, if there is one. At last what raises the bound, and what fills the table.
   std::optional<size_t> BetterClimb() {
     if (listed_ < states_.size()) ListNext(/*uniform=*/false);
     for (const double best : {BestToCome(), Best()}) {
       const size_t listed = FindLikely(Rung::kListed, best);
       const size_t estimated = FindLikely(Rung::kEstimated, best);
       const bool compiles = listed == none() || spent_[1] <= spent_[0];
+      const size_t simpler = result_.counts.compiled % 2 == 1 ? FindSimpler() : none();
+      if (simpler != none() && compiles) return simpler;
       if (estimated != none() && compiles) return estimated;
       if (listed != none()) return listed;
     }
+    if (const size_t simpler = FindSimpler(); simpler != none()) return simpler;
     if (const std::optional<size_t> least = OfLeastBound()) return least;
     if (std::ssize(result_.found) >= options_.top) return std::nullopt;
     const size_t i = FindLikely(Rung::kEstimated, kNever);
     return i == none() ? std::nullopt : std::optional(i);
+  }
+
+  // A group whose plan is likely to be in the class of the best one, and is simpler than those that
+  // were found: the simplest.
+  size_t FindSimpler() const {
+    const auto as_found = [&](size_t i) {
+      return FoundPlan{.candidate = states_[i].candidate,
+                       .step_seconds = states_[i].seconds,
+                       .bytes = static_cast<int64_t>(states_[i].bytes)};
+    };
+    const int64_t capacity = spec_.given.cluster.device().memory_bytes();
+    FoundPlan simplest = result_.found[FindSimplest(result_.found, capacity)];
+    size_t simpler = none();
+    for (const auto& [bound, i] : queue_) {
+      if (states_[i].rung != Rung::kEstimated || climbs_[i] || states_[i].tight) continue;
+      if (states_[i].seconds > (1 + kOrderSpread) * Best()) continue;
+      if (!IsSimpler(as_found(i), simplest, capacity)) continue;
+      simplest = as_found(i);
+      simpler = i;
+    }
+    return simpler;
   }
 
   // Where a search ends by its time, what would not end in time, as far as others like it tell,

@@ -36,7 +36,7 @@ std::string ExtentText(const SearchResult& result) {
   if (counts.open == 0) {
     return absl::StrCat("the best of all ", DigitsText(counts.groups), " plan groups");
   }
-  return absl::StrCat("the best of the ", DigitsText(counts.groups - counts.open), " of ",
+  return absl::StrCat("the best of the ", DigitsText(counts.groups - counts.listed), " of ",
                       DigitsText(counts.groups), " plan groups that were looked at");
 }
 
@@ -46,9 +46,10 @@ std::string NoPlanText(const Side& side, int64_t capacity) {
   const SearchCounts& counts = result.counts;
   std::string text;
   if (counts.open > 0) {
-    text = absl::StrCat("not found within the time: ", DigitsText(counts.groups - counts.open),
+    text = absl::StrCat("not found within the time: ", DigitsText(counts.groups - counts.listed),
                         " of ", DigitsText(counts.groups), " plan groups were looked at");
-  } else if (counts.too_large + counts.did_not_fit > 0) {
+    if (result.estimated) absl::StrAppend(&text, "; ", EstimateText(*result.estimated));
+  } else if (counts.cannot_fit + counts.too_large > 0) {
     text = absl::StrCat("does not fit ", ShortBytesText(capacity), ": none of its ",
                         DigitsText(counts.groups), " plan group", counts.groups == 1 ? "" : "s",
                         " does");
@@ -56,8 +57,8 @@ std::string NoPlanText(const Side& side, int64_t capacity) {
     text = "none of its plans can be compiled";
   }
   if (result.nearest) {
-    absl::StrAppend(&text, "; the nearest to fitting needs at least ",
-                    ShortBytesText(result.nearest->bytes), ": ",
+    absl::StrAppend(&text, "; the nearest to fitting needs ",
+                    result.nearest->bounded ? "at least " : "", ShortBytesText(result.nearest->bytes), ": ",
                     CandidateFlags(result.nearest->candidate));
   }
   return text;

@@ -18,6 +18,7 @@ void PutFirst(SearchResult part, SearchResult* best) {
   best->best = std::move(part.best);
   // The part may reach beyond the space.
   best->bound_seconds = std::min(best->bound_seconds, part.bound_seconds);
+  best->estimated.reset();
   best->complete = best->complete && part.complete;
   best->compared = part.compared;
   best->nearest.reset();
