@@ -93,8 +93,20 @@ BlockCosts CountFlops(Graph graph, int blocks) {
   return costs;
 }
 
-// Checks the blocks of each slice that the user says.
-absl::Status CheckSlices(const std::vector<int>& layers, int blocks, int stages) {
+// The blocks of each slice along the pipe: as the user says, or balanced.
+absl::StatusOr<std::vector<int>> FindSlices(const Graph& graph, int blocks, int pipe,
+                                            const std::vector<int>& layers, int chunks) {
+  const int stages = pipe * chunks;
+  if (layers.empty() && blocks >= stages) {
+    return BalancedSlices(CountFlops(graph, blocks), pipe, chunks);
+  }
+  if (layers.empty()) {
+    return InputError(
+        "pipe=" + std::to_string(pipe) + (chunks > 1 ? ", chunks=" + std::to_string(chunks) : ""),
+        "is more stages than the " + std::to_string(blocks) + " layers of \"" + graph.name + "\"",
+        chunks > 1 ? "use fewer chunks or stages, or a schedule of one chunk"
+                   : "use pipe=" + std::to_string(blocks) + " or less");
+  }
   const std::string where = "--stage_layers=" + absl::StrJoin(layers, ",");
   if (static_cast<int>(layers.size()) != stages) {
     return InputError(where, "has " + std::to_string(layers.size()) + " numbers",
@@ -114,23 +126,12 @@ absl::Status CheckSlices(const std::vector<int>& layers, int blocks, int stages)
     }
   }
   const int sum = std::accumulate(layers.begin(), layers.end(), 0);
-  if (sum == blocks) return absl::OkStatus();
+  if (sum == blocks) return layers;
   return InputError(where, "adds up to " + std::to_string(sum) + " layers",
                     "the model has " + std::to_string(blocks));
 }
 
-absl::StatusOr<std::vector<int>> ChooseSlices(const Graph& graph, int blocks, int pipe,
-                                              int chunks) {
-  if (blocks >= pipe * chunks) return BalancedSlices(CountFlops(graph, blocks), pipe, chunks);
-  return InputError(
-      "pipe=" + std::to_string(pipe) + (chunks > 1 ? ", chunks=" + std::to_string(chunks) : ""),
-      "is more stages than the " + std::to_string(blocks) + " layers of \"" + graph.name + "\"",
-      chunks > 1 ? "use fewer chunks or stages, or a schedule of one chunk"
-                 : "use pipe=" + std::to_string(blocks) + " or less");
-}
-
-// What stands before the blocks is on stage 0 (the embedding), what reads of them on the last (the
-// head).
+// The embedding, before the blocks, is on stage 0; what reads of them, the head, on the last.
 void AssignStages(const std::vector<int>& stage_of, int stages, Graph* graph) {
   std::vector<bool> from_block(graph->ops.size());
   for (Op& op : graph->ops) {
@@ -158,11 +159,8 @@ absl::Status SetStages(Graph* graph, int blocks, int pipe, const std::vector<int
                       "leave one of the two out");
   }
   if (staged || (stages == 1 && layers.empty())) return absl::OkStatus();
-  std::vector<int> slices = layers, stage_of;
-  if (layers.empty()) {
-    ASSIGN_OR_RETURN(slices, ChooseSlices(*graph, blocks, pipe, chunks));
-  }
-  RETURN_IF_ERROR(CheckSlices(slices, blocks, stages));
+  ASSIGN_OR_RETURN(const std::vector<int> slices, FindSlices(*graph, blocks, pipe, layers, chunks));
+  std::vector<int> stage_of;
   for (int s = 0; s < stages; ++s) stage_of.insert(stage_of.end(), slices[s], s);
   AssignStages(stage_of, stages, graph);
   return absl::OkStatus();
