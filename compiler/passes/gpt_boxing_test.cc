@@ -232,8 +232,9 @@ TEST_CASE("GPT with the choice: between blocks sequences are split, or positions
 // update.
 int WeightBoxing(const Graph& graph) {
   return static_cast<int>(std::count_if(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
-    if (!IsBoxing(op.kind) || op.name.find(".weight") == op.name.npos) return false;
-    return op.phase == Phase::kUpdate || IsVariable(graph.Producer(op.inputs[0]));
+    if (!IsBoxing(op.kind) || op.block < 0 || op.name.find(".ln_") != op.name.npos) return false;
+    const bool gradient = op.name.find(".dw") != op.name.npos;
+    return gradient || IsVariable(graph.Producer(op.inputs[0]));
   }));
 }
 

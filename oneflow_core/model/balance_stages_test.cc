@@ -56,10 +56,10 @@ TEST_CASE("a heavy head or embedding leaves its stage fewer blocks") {
 }
 
 TEST_CASE("what a stage takes in all its chunks counts, not what a slice takes") {
-  // Llama 3 70B: the head is 1.2 of 4 blocks of its slice, and of 20 of its stage.
-  CHECK(BalancedSlices({.blocks = 80, .last = 1.2}, 4, 5) == Slices(20, 4));
-  CHECK(BalancedSlices({.blocks = 80, .last = 1.2}, 16) == Slices(16, 5));
-  CHECK(BalancedSlices({.blocks = 80, .last = 1.2}, 20, 2) != Slices(40, 2));
+  // Llama 3 70B: the head costs 1.1 blocks, beside 4 of its slice and 20 of its stage.
+  CHECK(BalancedSlices({.blocks = 80, .last = 1.1}, 4, 5) == Slices(20, 4));
+  CHECK(BalancedSlices({.blocks = 80, .last = 1.1}, 16) == Slices(16, 5));
+  CHECK(BalancedSlices({.blocks = 80, .last = 1.4}, 16) != Slices(16, 5));
 }
 
 TEST_CASE("no division has a shorter longest stage, but where equal slices are nearly as good") {
