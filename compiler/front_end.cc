@@ -70,7 +70,8 @@ absl::Status ChooseSbp(FrontEndState* s) {
   SbpOptions options{.micro_batches = draft.spec.micro_batches,
                      .mirrors = s->gradients.mirrors,
                      .cluster = s->plan.cluster(),
-                     .split_positions = s->plan.recipe().sequence_parallel()};
+                     .split_positions = s->plan.recipe().sequence_parallel(),
+                     .split_products = s->plan.recipe().split_products()};
   options.known_layouts = s->known_layouts;
   ASSIGN_OR_RETURN(options.fixed, ReadFixedRows(s->plan.graph(), draft.spec.name, draft.graph));
   ASSIGN_OR_RETURN(s->choice, InferSbp(&draft.graph, options));

@@ -2,6 +2,7 @@
 // else.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <string>
@@ -38,6 +39,7 @@ Graph Logical(const proto::Model& config, const std::string& mesh) {
 struct BoxOptions {
   int64_t sequences = 4;  // of a micro-batch
   bool split_positions = false;
+  bool split_products = false;
   proto::Cluster cluster = {};
   std::vector<std::string>* notes = nullptr;  // of the choice
 };
@@ -53,7 +55,8 @@ Graph Boxed(Graph graph, const BoxOptions& options = {}) {
   const auto choice = InferSbp(&graph, {.micro_batches = 4,
                                         .mirrors = gradients.mirrors,
                                         .cluster = options.cluster,
-                                        .split_positions = options.split_positions})
+                                        .split_positions = options.split_positions,
+                                        .split_products = options.split_products})
                           .value();
   if (options.notes != nullptr) *options.notes = choice.notes;
   REQUIRE(InsertBoxing(&graph, choice, options.cluster).ok());
@@ -222,6 +225,32 @@ TEST_CASE("GPT with the choice: between blocks sequences are split, or positions
   CheckHalves(BlockBoxing(positions, false));
   for (const char* name : {"h.0.attn.add", "h.1.ln_2", "h.1.mlp.proj"}) {
     CHECK(NamedTensor(positions, name).sbp[0] == S(1));
+  }
+}
+
+// The boxing of a micro-batch between a weight and what reads it, and of its gradient in the
+// update.
+int WeightBoxing(const Graph& graph) {
+  return static_cast<int>(std::count_if(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
+    if (!IsBoxing(op.kind) || op.block < 0 || op.name.find(".ln_") != op.name.npos) return false;
+    const bool gradient = op.name.find(".dw") != op.name.npos;
+    return gradient || IsVariable(graph.Producer(op.inputs[0]));
+  }));
+}
+
+TEST_CASE("GPT of many tokens: weights are gathered on tensor, unless products must be split") {
+  const Graph free = WithWeights("tensor=4", 64, 64);
+  CHECK(WeightBoxing(Boxed(free, {.sequences = 256})) > 0);
+  for (const bool positions : {false, true}) {
+    const Graph split =
+        Boxed(free, {.sequences = 256, .split_positions = positions, .split_products = true});
+    CHECK(WeightBoxing(split) == 0);
+    for (const Op& op : split.ops) {
+      const bool block = op.block >= 0 && op.kind == "linear";
+      if (!block) continue;
+      INFO(op.name);
+      CHECK(split.tensors[op.inputs[1]].sbp[0].split());
+    }
   }
 }
 

@@ -45,6 +45,10 @@ struct SbpOptions {
   // True: a dimension named "seq" may be split although no constraint on the axis splits it, so
   // there is sequence parallelism wherever it is cheapest.
   bool split_positions = false;
+  // True: on axes `tensor`, ops of a micro-batch compute with the part of a weight that its
+  // constraint splits, and of its gradient, where they can: no weight is gathered there (Megatron's
+  // tensor parallelism). Else it is gathered where that takes less time.
+  bool split_products = false;
   FixedRows fixed = {};
   // Layouts that were chosen before and are not searched again; results are equal. null: all are
   // searched.

@@ -68,6 +68,7 @@ void AddOptions(const SbpOptions& options, Bytes* bytes) {
   cluster.mutable_device()->clear_memory_bytes();  // a choice asks for seconds alone
   bytes->Add(cluster.SerializeAsString());
   bytes->Add(options.split_positions);
+  bytes->Add(options.split_products);
   bytes->Add(options.fixed);
   bytes->Add(static_cast<int64_t>(options.mirrors.size()));
   for (const GradientMirror& mirror : options.mirrors) {

@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -63,6 +64,7 @@ absl::StatusOr<OpGroups> OpGroups::Make(const Graph& graph, const SbpChoice& pre
   OpGroups groups(graph, previous, options, axis);
   groups.FindReplicas();
   groups.FindSplitPositions();
+  groups.FindParts();
   RETURN_IF_ERROR(groups.FillTable());
   groups.FillGroups();
   for (Group& group : groups.groups_) RETURN_IF_ERROR(groups.FillOptions(&group));
@@ -104,6 +106,20 @@ void OpGroups::FindSplitPositions() {
   }
 }
 
+// The parts of weights, of their casts and of their gradients, if products must be split.
+void OpGroups::FindParts() {
+  parts_.resize(graph_->tensors.size());
+  const std::string& name = graph_->mesh.axes[axis_].name;
+  if (!options_->split_products || (name != "tensor" && !name.starts_with("tensor."))) return;
+  for (const Op& op : graph_->ops) {
+    std::optional<Sbp>& part = parts_[op.outputs[0]];
+    if (IsVariable(op)) part = ConstraintOn(graph_->tensors[op.outputs[0]], graph_->mesh, axis_);
+    if (op.phase == Phase::kPrepare) part = parts_[op.inputs[0]];
+    if (part && !part->split()) part.reset();
+  }
+  for (const GradientMirror& mirror : options_->mirrors) parts_[mirror.grad] = parts_[mirror.of];
+}
+
 absl::Status OpGroups::FillTable() {
   table_.resize(graph_->ops.size());
   for (OpId op = 0; op < static_cast<OpId>(table_.size()); ++op) RETURN_IF_ERROR(FillRows(op));
@@ -123,6 +139,10 @@ absl::Status OpGroups::FillRows(OpId op) {
     if (MeetsConstraints(op, row) && Fits(op, row)) table_[op].push_back(row);
   }
   if (!found) return NoSuchRow(op, *fixed, all);
+  const auto computes_parts = [&](const Signature& row) { return ComputesParts(op, row); };
+  if (std::any_of(table_[op].begin(), table_[op].end(), computes_parts)) {
+    std::erase_if(table_[op], std::not_fn(computes_parts));
+  }
   return table_[op].empty() ? NoRow(op, all) : absl::OkStatus();
 }
 
@@ -138,6 +158,19 @@ bool OpGroups::MeetsConstraints(OpId op, const Signature& row) const {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto want = ConstraintOn(graph_->tensors[outputs[i]], graph_->mesh, axis_);
     if (want && *want != row.out[i]) return false;
+  }
+  return true;
+}
+
+bool OpGroups::ComputesParts(OpId op, const Signature& row) const {
+  const Op& o = graph_->ops[op];
+  if (IsOnceAStep(o.phase)) return true;
+  const auto is_part = [&](TensorId t, Sbp sbp) { return !parts_[t] || *parts_[t] == sbp; };
+  for (size_t i = 0; i < o.inputs.size(); ++i) {
+    if (!is_part(o.inputs[i], row.in[i])) return false;
+  }
+  for (size_t i = 0; i < o.outputs.size(); ++i) {
+    if (!is_part(o.outputs[i], row.out[i])) return false;
   }
   return true;
 }

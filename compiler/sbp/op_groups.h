@@ -6,6 +6,7 @@
 // updates. An option is one row of the signature table for each op of the group.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,7 @@ class OpGroups {
   OpGroups(const Graph& graph, const SbpChoice& previous, const SbpOptions& options, int axis);
   void FindReplicas();
   void FindSplitPositions();
+  void FindParts();
   absl::Status FillTable();
   absl::Status FillRows(OpId op);
   absl::Status NoRow(OpId op, const std::vector<Signature>& all) const;
@@ -61,6 +63,7 @@ class OpGroups {
   absl::Status FillOptions(Group* group);
   bool Fits(OpId op, const Signature& row) const;
   bool MeetsConstraints(OpId op, const Signature& row) const;
+  bool ComputesParts(OpId op, const Signature& row) const;
   const std::string* FixedRow(OpId op) const;  // nullptr where it is free
 
   const Graph* graph_;
@@ -68,6 +71,7 @@ class OpGroups {
   const SbpOptions* options_;
   int axis_ = 0, devices_ = 1;
   bool split_positions_ = false;
+  std::vector<std::optional<Sbp>> parts_;  // of tensors of weights that products must split
   std::vector<OpId> first_;
   std::vector<std::vector<Signature>> table_;  // legal rows of each op
   std::vector<Group> groups_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -73,34 +74,45 @@ int CountBlocks(const Graph& graph) {
   return all ? static_cast<int>(seen.size()) : 0;
 }
 
-// FLOPs of a sequence in the forward: of each block, and of the ops before and after the blocks. If
-// the shapes of a graph are inconsistent, all blocks cost the same; a later pass reports the error.
+// FLOPs of a sequence in the forward: of a block (blocks are equal), and of the ops before and
+// after them. If shapes are inconsistent, these cost nothing; a later pass reports the error.
 BlockCosts CountFlops(Graph graph, int blocks) {
   for (Tensor& tensor : graph.tensors) {
     for (int64_t& size : tensor.shape.dims) size = std::max<int64_t>(size, 1);  // "batch"
   }
-  BlockCosts costs{.blocks = std::vector<double>(blocks, 1)};
+  BlockCosts costs{.blocks = blocks};
   if (!CheckGraph(graph).ok() || !InferShapes(&graph).ok()) return costs;
   bool after = false;
   for (const Op& op : graph.ops) {
     const auto& flops = FindOpDef(op)->flops;
     const double cost = flops == nullptr || HasOwnShape(op.kind) ? 0 : flops({graph, op});
-    (op.block >= 0 ? costs.blocks[op.block] : after ? costs.last : costs.first) += cost;
+    (op.block >= 0 ? costs.block : after ? costs.last : costs.first) += cost;
     after = after || op.block >= 0;
   }
+  costs.block /= blocks;
   return costs;
 }
 
-// The stage of each block, as the user says.
-absl::StatusOr<std::vector<int>> WrittenStages(const std::vector<int>& layers, int blocks,
-                                               int stages) {
+// The blocks of each slice along the pipe: as the user says, or balanced.
+absl::StatusOr<std::vector<int>> FindSlices(const Graph& graph, int blocks, int pipe,
+                                            const std::vector<int>& layers, int chunks) {
+  const int stages = pipe * chunks;
+  if (layers.empty() && blocks >= stages) {
+    return BalancedSlices(CountFlops(graph, blocks), pipe, chunks);
+  }
+  if (layers.empty()) {
+    return InputError(
+        "pipe=" + std::to_string(pipe) + (chunks > 1 ? ", chunks=" + std::to_string(chunks) : ""),
+        "is more stages than the " + std::to_string(blocks) + " layers of \"" + graph.name + "\"",
+        chunks > 1 ? "use fewer chunks or stages, or a schedule of one chunk"
+                   : "use pipe=" + std::to_string(blocks) + " or less");
+  }
   const std::string where = "--stage_layers=" + absl::StrJoin(layers, ",");
   if (static_cast<int>(layers.size()) != stages) {
     return InputError(where, "has " + std::to_string(layers.size()) + " numbers",
                       "write one for each of the " + std::to_string(stages) +
                           " places along the pipe: stages times chunks");
   }
-  std::vector<int> stage_of;
   for (int stage = 0; stage < stages; ++stage) {
     const bool end = stage == 0 || stage == stages - 1;
     const std::string gives =
@@ -112,26 +124,14 @@ absl::StatusOr<std::vector<int>> WrittenStages(const std::vector<int>& layers, i
     if (layers[stage] > blocks) {
       return InputError(where, gives, "the model has " + std::to_string(blocks) + " in all");
     }
-    stage_of.insert(stage_of.end(), layers[stage], stage);
   }
-  if (static_cast<int>(stage_of.size()) == blocks) return stage_of;
-  return InputError(where, "adds up to " + std::to_string(stage_of.size()) + " layers",
+  const int sum = std::accumulate(layers.begin(), layers.end(), 0);
+  if (sum == blocks) return layers;
+  return InputError(where, "adds up to " + std::to_string(sum) + " layers",
                     "the model has " + std::to_string(blocks));
 }
 
-// The stage of each block, balanced.
-absl::StatusOr<std::vector<int>> ChosenStages(const Graph& graph, int blocks, int pipe,
-                                              int chunks) {
-  if (blocks >= pipe * chunks) return BalancedStages(CountFlops(graph, blocks), pipe * chunks);
-  return InputError(
-      "pipe=" + std::to_string(pipe) + (chunks > 1 ? ", chunks=" + std::to_string(chunks) : ""),
-      "is more stages than the " + std::to_string(blocks) + " layers of \"" + graph.name + "\"",
-      chunks > 1 ? "use fewer chunks or stages, or a schedule of one chunk"
-                 : "use pipe=" + std::to_string(blocks) + " or less");
-}
-
-// What stands before the blocks is on stage 0 (the embedding), what reads of them on the last (the
-// head).
+// The embedding, before the blocks, is on stage 0; what reads of them, the head, on the last.
 void AssignStages(const std::vector<int>& stage_of, int stages, Graph* graph) {
   std::vector<bool> from_block(graph->ops.size());
   for (Op& op : graph->ops) {
@@ -159,9 +159,9 @@ absl::Status SetStages(Graph* graph, int blocks, int pipe, const std::vector<int
                       "leave one of the two out");
   }
   if (staged || (stages == 1 && layers.empty())) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<int> stage_of, layers.empty()
-                                                        ? ChosenStages(*graph, blocks, pipe, chunks)
-                                                        : WrittenStages(layers, blocks, stages));
+  ASSIGN_OR_RETURN(const std::vector<int> slices, FindSlices(*graph, blocks, pipe, layers, chunks));
+  std::vector<int> stage_of;
+  for (int s = 0; s < stages; ++s) stage_of.insert(stage_of.end(), slices[s], s);
   AssignStages(stage_of, stages, graph);
   return absl::OkStatus();
 }

@@ -8,9 +8,9 @@
 //                         states, gradients and weights at rest are split as their attributes say
 //   tensor, tensor.0, ... variables as the family's row says: products split by heads, columns,
 //                         rows and words; all other variables, the inputs and the residual stream B
-//   pipe                  blocks in order, embedding first, head and loss last, so that the stage
-//                         with the most flops has the fewest (balance_stages.h); over `chunks`
-//                         times as many chunks, which the stages take in turn
+//   pipe                  blocks in order, embedding first, head and loss last, equally many
+//                         in each slice unless head or embedding is heavy (balance_stages.h); over
+//                         `chunks` times as many chunks, which the stages take in turn
 //   expert, expert.0, ... as data: it splits the batch, and the experts
 //   context, ...          inputs and the residual stream S(1) (positions); variables B, and sharded
 //                         as on data
@@ -47,7 +47,7 @@ namespace oneflow {
 //                      if infer_sbp finds that it costs no more
 //   shard, reduce, gather   of variables, over data axes: attributes of their ops
 //   experts            the axis that splits experts: "data.1"; empty: "expert", where there is one
-//   stage_layers       the number of blocks of each chunk along the pipe, in order; none: balanced.
+//   stage_layers       the number of blocks of each chunk along the pipe, in order; none: as above.
 //                      Only the first chunk, which has the embedding, and the last, which has the
 //                      head, may have none
 // `chunks`: of a stage.

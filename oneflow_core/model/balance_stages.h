@@ -7,16 +7,27 @@ namespace oneflow {
 
 // The costs of a step, in any unit.
 struct BlockCosts {
-  std::vector<double> blocks;  // of each, in order; each above 0
-  double first = 0;            // of the ops before the first block, on stage 0: the embedding
-  double last = 0;             // of the ops after the last block, on the last stage: the head
+  int blocks = 0;
+  double block = 1;  // of each, above 0
+  double first = 0;  // of the ops before the first block, on stage 0: the embedding
+  double last = 0;   // of the ops after the last block, on the last stage: the head
 };
 
-// Returns the stage of each block: ascending, each stage with a block at least. The result
-// minimises the cost of the costliest stage; among those results the sum of squares; among those
-// the first stages have more blocks. Requires as many blocks as stages.
+// A block leaves an equal division only where the longest stage gets shorter by more than this
+// share. With less, steps were as long or longer and took more memory: moving a block of Llama 3
+// 70B on 16 stages saves 2.4 % of the longest stage, and the step is 0.4 % longer.
+inline constexpr double kWorthMoving = .03;
+
+// Returns the number of blocks of each slice along the pipe; slice i is chunk i / stages of stage
+// i % stages, and has a block at least. Slices are equal, or differ by one block, unless head and
+// embedding make the longest stage, summed over its chunks, longer by kWorthMoving than it need be;
+// then the result minimises it. In both cases stages, and the chunks of a stage, are as even as can
+// be; what is left over goes to late slices, which save fewest micro-batches, but to the last slice
+// last. Requires as many blocks as slices.
 //
-//   BalancedStages({.blocks = {1, 1, 1, 1}, .last = 2}, 2)  ->  0 0 0 1
-std::vector<int> BalancedStages(const BlockCosts& costs, int stages);
+//   BalancedSlices({.blocks = 10}, 4)              ->  2 3 3 2
+//   BalancedSlices({.blocks = 8, .last = 3}, 4)    ->  2 2 3 1
+//   BalancedSlices({.blocks = 8, .last = 3}, 2, 2) ->  2 2 3 1
+std::vector<int> BalancedSlices(const BlockCosts& costs, int stages, int chunks = 1);
 
 }  // namespace oneflow

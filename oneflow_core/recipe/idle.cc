@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::string_view kNoTokens =
     "no axis of 2 or more devices splits tokens (data, expert, context)";
+constexpr std::string_view kNoTensor = "the mesh has no axis tensor of 2 or more devices";
 constexpr std::string_view kOneDevice = "one device exchanges nothing";
 
 // The name of an axis: "data" of the factor data.0.
@@ -87,8 +88,11 @@ std::string_view IdleReduce(const PlanCase& plan) {
 }
 
 std::string_view IdleSequenceParallel(const PlanCase& plan) {
-  return Unless(!plan.recipe.sequence_parallel() || HasAxis(plan.mesh, {"tensor"}),
-                "the mesh has no axis tensor of 2 or more devices");
+  return Unless(!plan.recipe.sequence_parallel() || HasAxis(plan.mesh, {"tensor"}), kNoTensor);
+}
+
+std::string_view IdleSplitProducts(const PlanCase& plan) {
+  return Unless(!plan.recipe.split_products() || HasAxis(plan.mesh, {"tensor"}), kNoTensor);
 }
 
 std::string_view IdleAxisOrder(const PlanCase& plan) {

@@ -11,6 +11,7 @@ std::string_view IdleShard(const PlanCase& plan);
 std::string_view IdleGather(const PlanCase& plan);
 std::string_view IdleReduce(const PlanCase& plan);
 std::string_view IdleSequenceParallel(const PlanCase& plan);
+std::string_view IdleSplitProducts(const PlanCase& plan);
 std::string_view IdleAxisOrder(const PlanCase& plan);
 std::string_view IdleOverlap(const PlanCase& plan);
 std::string_view IdleBuckets(const PlanCase& plan);

@@ -99,6 +99,10 @@ const Row kRecipeRows[] = {
      .bits = Bits::kSums, .searched = Searched::kChosen, .idle = IdleSequenceParallel,
      .sentence = "Activations between blocks may be split by position over tensor axes, where "
                  "that costs no more."},
+    {.name = "split_products", .default_text = "false", .group = kParallelismGroup, .rare = kRare,
+     .bits = Bits::kSums, .idle = IdleSplitProducts,
+     .sentence = "Products are split over tensor axes as Megatron splits them; else weights are "
+                 "gathered there where that takes less time."},
     {.name = "experts", .value = "AXIS", .group = kParallelismGroup, .bits = Bits::kSums,
      .searched = Searched::kNever,
      .advice = "it splits experts over the axis expert; fix its degree as in --fix=expert=8",
@@ -156,7 +160,7 @@ const Row kRecipeRows[] = {
     {.name = "stage_layers", .value = "N,N,...", .group = kScheduleGroup, .rare = kRare,
      .searched = Searched::kChosen, .form = &kStageLayersForm,
      .sentence = "Layers of each slice along the pipe (stages times chunks), e.g. 2,3,3,2. "
-                 "Default: balanced."},
+                 "Default: equally many, unless that makes the stage of the head longest."},
     {.name = "order", .value = "FILE", .group = kScheduleGroup, .rare = kRare,
      .searched = Searched::kNever, .form = &kOrderForm, .excludes = ExcludeOrdered,
      .advice = "a file of orders is one schedule; compile it with `oneflow compile`",

@@ -183,14 +183,14 @@ class BadInputTest(BadInputCase):
             return run("compile", "--graph=gpt.textproto", "--out=idle.plan", "--batch=4", *flags, cwd=self.dir)[1]
 
         for flag in ["--shard=weights", "--shard=states", "--overlap=true", "--bucket_bytes=1MB", "--prefetch=1", "--sequence_parallel",
-                     "--keep_axis_order", "--recompute=gather", "--recompute=gather,none:1"]:
+                     "--split_products", "--keep_axis_order", "--recompute=gather", "--recompute=gather,none:1"]:
             name = flag.split("=")[0]
             for mesh in ["--mesh=", "--mesh=data=1,tensor=1"]:
                 self.assertRegex(warnings(flag, mesh), rf"^oneflow: warning: {name}\S* acts on nothing in this plan: .+\n$")
         self.assertIn("--overlap=true", warnings("--bucket_bytes=1MB", "--mesh=data=2"))
         self.assertIn("--overlap=true", warnings("--prefetch=1", "--mesh=data=2"))
         self.assertEqual("", warnings("--shard=weights", "--overlap=true", "--bucket_bytes=1MB", "--prefetch=1", "--sequence_parallel",
-                                      "--keep_axis_order", "--recompute=gather", "--mesh=data=2,tensor=2"))
+                                      "--split_products", "--keep_axis_order", "--recompute=gather", "--mesh=data=2,tensor=2"))
         self.assertEqual("", warnings("--shard=none", "--overlap=false"))
         self.assertIn("--interface acts on nothing", run("train", "--plan=gpt.plan", "--data=text.txt", "--steps=1", "--interface=lo",
                                                         cwd=self.dir)[1])

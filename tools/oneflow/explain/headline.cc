@@ -14,6 +14,7 @@
 #include "oneflow_core/cost/host_memory.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/axis_splits.h"
 #include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/print/variable_text.h"
@@ -153,6 +154,9 @@ Report MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Cluster
     absl::StrAppend(&text, "no time of a step: ", predicted.message());
   }
   absl::StrAppend(&text, "\nproof: ", proof, "\n");
+  const std::vector<AxisSplits> axes = FindAxisSplits(plan);
+  text += AxisSplitsText(axes);
+  json["axes"] = AxisSplitsJson(axes);
   const std::string bits = BitsText(plan);
   if (!bits.empty()) {
     json["bits"] = bits;

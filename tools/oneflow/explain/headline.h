@@ -15,12 +15,13 @@
 namespace oneflow {
 
 // Four lines: model, memory, prediction and proof; one more on the host's memory where something
-// rests there, and one on bits where that is so or data axes split something.
+// rests there, one of what each axis splits (axis_splits.h), and one on bits where something rests
+// there or data axes split something.
 //
 // {"parameters", "devices", "bytes_a_device", "device_capacity_bytes": 0 where it is not known,
 //  "cluster", "host_bytes_a_device", "host_bytes_a_node", "assumed_of_host", "step_seconds",
 //  "compared", "tokens_a_second": 0 where the graph reads no tokens, "mfu", "why_above_all",
-//  "bubble", "bits"}; without a time of a step "no_prediction", why, in its place.
+//  "bubble", "axes", "bits"}; without a time of a step "no_prediction", why, in its place.
 //
 // `cluster`: an error says why there is none to simulate on. `proof`: the verdict in words,
 // DescribeProof's of this plan; where it is kProved, the plan is not proved once more.
