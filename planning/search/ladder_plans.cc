@@ -19,16 +19,6 @@ constexpr int kMostTries = 6;
 // A mix for more memory than that of a plan which fits is tried for such a gain.
 constexpr double kGain = 0.9995;
 
-// The bytes that a device needs at least.
-double MostBytes(const proto::Plan& draft) {
-  double most = 0;
-  for (int arena = 0; arena < draft.memory_size(); ++arena) {
-    if (draft.memory(arena).kind() != proto::DEVICE) continue;
-    most = std::max(most, static_cast<double>(draft.facts().lower_bound_bytes(arena)));
-  }
-  return most;
-}
-
 }  // namespace
 
 // By the draft.
@@ -40,7 +30,7 @@ absl::Status Ladder::Draft(size_t i, Finding* finding) {
   GroupState& state = finding->state;
   const PlanRequest options = CandidateRequest(spec_.given, state.candidate);
   ASSIGN_OR_RETURN(const proto::Plan plan, MakeDraft(spec_.source, options));
-  state.least_bytes = MostBytes(plan);
+  state.least_bytes = static_cast<double>(LeastDeviceBytes(plan));
   if (!Fits(state)) {
     Tighten(i, state.packing * state.least_bytes, finding);
     return absl::OkStatus();
