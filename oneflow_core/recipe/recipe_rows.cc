@@ -24,6 +24,10 @@ std::string FindChunks(const proto::Recipe& recipe) {
   return recipe.schedule() == "interleaved" ? "2" : "1";
 }
 
+std::string FindResidual(const proto::Recipe& recipe) {
+  return recipe.precision() == proto::BF16 ? "bf16" : "f32";
+}
+
 // Sums are made along all axes but those of stages and of one device.
 std::string AxesOfSums(const proto::Recipe& recipe) {
   proto::Recipe sums;
@@ -194,10 +198,10 @@ const Row kRecipeRows[] = {
     {.name = "precision", .value = "f32|bf16", .default_text = "f32", .group = kMemoryGroup,
      .bits = Bits::kValues,
      .sentence = "Type of matrix products; with bf16, master weights and sums stay f32."},
-    {.name = "residual", .value = "f32|bf16", .default_text = "f32", .group = kMemoryGroup,
-     .rare = kRare, .bits = Bits::kValues, .excludes = NeedNarrowProducts,
+    {.name = "residual", .value = "f32|bf16", .group = kMemoryGroup, .rare = kRare,
+     .bits = Bits::kValues, .find_default = FindResidual, .excludes = NeedNarrowProducts,
      .sentence = "Type of the residual stream; bf16 needs --precision=bf16, halves its bytes and "
-                 "rounds its sums."},
+                 "rounds its sums. Default: as --precision."},
     {.name = "fuse", .value = "BOOL", .default_text = "true", .group = kMemoryGroup, .rare = kRare,
      .sentence = "One kernel computes a product and the element-wise ops after it, with the same "
                  "bits."},

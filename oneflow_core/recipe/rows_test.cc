@@ -124,6 +124,15 @@ TEST_CASE("a default may depend on other fields") {
   CHECK(CheckRecipe(WithDefaults(recipe)).ok());
 }
 
+TEST_CASE("the residual stream is of the type of the products, unless said") {
+  CHECK(WithDefaults({}).residual() == proto::F32);
+  CHECK(WithDefaults(MakeRecipe("--precision=f32")).residual() == proto::F32);
+  CHECK(WithDefaults(MakeRecipe("--precision=bf16")).residual() == proto::BF16);
+  const proto::Recipe wide = MakeRecipe("--precision=bf16 --residual=f32");
+  CHECK(WithDefaults(wide).residual() == proto::F32);
+  CHECK(CheckRecipe(WithDefaults(wide)).ok());
+}
+
 TEST_CASE("a recipe of values that exclude each other is refused") {
   proto::Recipe recipe = WithDefaults({});
   recipe.set_micro_batches(3);

@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "compiler/boxed_programs.h"
 #include "oneflow_core/model/sharding.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/tensor/tensor_proto.h"
-#include "planning/recipe/make_plan.h"
 #include "planning/simulate/simulate_on.h"
 
 namespace oneflow {
@@ -20,6 +22,7 @@ namespace {
 
 constexpr std::string_view kSums = "sums in another order";
 constexpr std::string_view kRounding = "updates rounded by the host";
+constexpr std::string_view kStream = "sums of the residual stream rounded";
 
 // Choices that take the place of the recipe's.
 struct Change {
@@ -44,6 +47,14 @@ TokenParts CountTokenParts(const proto::Mesh& mesh) {
 
 int CountLayouts(const proto::Shard& shard) {
   return shard.states_size() + shard.gradients_size() + shard.weights_size();
+}
+
+// True if a block gathers activations, which its backward may gather once more.
+bool GathersActivations(const proto::Recipe& given) {
+  const auto& axes = given.mesh().axis();
+  return given.sequence_parallel() || std::any_of(axes.begin(), axes.end(), [](const auto& axis) {
+           return axis.name().starts_with("context") && axis.size() > 1;
+         });
 }
 
 // `recipe` with these choices in the place of its own.
@@ -78,35 +89,47 @@ std::vector<Change> ListChanges(const proto::Graph& graph, const proto::Recipe& 
       half->mutable_activations()->set_all(false);
     });
   }
+  const bool wide = given.precision() == proto::BF16 && given.residual() == proto::F32;
+  if (wide) change("--residual=bf16", kStream);
+  const bool gathers = given.recompute().gather() || (trains && GathersActivations(given));
+  const auto recompute = [&](proto::Recompute policy, bool narrow) {
+    policy.set_gather(gathers);
+    if (policy.SerializeAsString() == given.recompute().SerializeAsString()) return;
+    Change change{MakeRecipe(narrow ? "--residual=bf16" : ""), narrow ? kStream : ""};
+    *change.recipe.mutable_recompute() = std::move(policy);
+    changes.push_back(std::move(change));
+  };
+  for (const bool narrow : {false, true}) {
+    if (narrow <= wide) recompute(given.recompute(), narrow);
+  }
   if (trains && given.loss_pieces() == 0) change("--loss_pieces=auto", kSums);
-  if (trains && !activations) offload([](proto::Offload* more) { more->mutable_activations(); });
   const TokenParts parts = CountTokenParts(given.mesh());
-  for (const char* flags : {"--shard=states", "--shard=gradients", "--shard=weights"}) {
-    const proto::Recipe split = MakeRecipe(flags);
-    if (parts.all < 2 || CountLayouts(split.shard()) <= CountLayouts(given.shard())) continue;
+  const auto shard = [&](const std::string& layout) {
+    const proto::Recipe split = MakeRecipe("--shard=" + layout);
+    if (parts.all < 2 || CountLayouts(split.shard()) <= CountLayouts(given.shard())) return;
     const bool sums = given.micro_batches() > 1 && split.shard().gradients_size() > 0;
     changes.push_back({split, sums ? kSums : ""});
-  }
-  if (moves_states && !given.offload().states() && !on_host) {
-    offload([](proto::Offload* more) { more->set_states(true); });
-  }
-  Change full{MakeRecipe("--recompute=full"), ""};
-  full.recipe.mutable_recompute()->set_gather(given.recompute().gather());
-  if (full.recipe.recompute().SerializeAsString() != given.recompute().SerializeAsString()) {
-    changes.push_back(std::move(full));
-  }
-  if (moves_states && !on_host) {
-    change("--update_on=host", given.device() == proto::CUDA ? kRounding : "");
-  }
+  };
+  shard("states");
+  shard("gradients");
+  recompute(MakeRecipe("--recompute=full").recompute(), /*narrow=*/false);
+  shard("weights");
   const int64_t m = 2 * given.micro_batches();
   if (given.batch() % m == 0 && given.batch() / m >= parts.batch) {
     change(absl::StrCat("--micro_batches=", m), kSums);
+  }
+  if (trains && !activations) offload([](proto::Offload* more) { more->mutable_activations(); });
+  if (moves_states && !given.offload().states() && !on_host) {
+    offload([](proto::Offload* more) { more->set_states(true); });
+  }
+  if (moves_states && !on_host) {
+    change("--update_on=host", given.device() == proto::CUDA ? kRounding : "");
   }
   return changes;
 }
 
 // All of them; of a choice that several name the last, but what is offloaded adds up.
-Change JoinChanges(const std::vector<Change>& changes) {
+Change JoinChanges(std::span<const Change> changes) {
   Change all;
   proto::Offload offload;
   for (const Change& change : changes) {
@@ -125,37 +148,168 @@ Change JoinChanges(const std::vector<Change>& changes) {
   return all;
 }
 
+std::string GiBText(int64_t bytes) {
+  return absl::StrFormat("%.2f GiB", static_cast<double>(bytes) / (1 << 30));
+}
+
+// Tries changes while there is time. Invariant: lines_ names those that fit, untried_ those that
+// there was no time for.
+class Trial {
+ public:
+  Trial(const GraphSource& source, const PlanRequest& given, const LookingTime& time,
+        const Reporter& report)
+      : source_(source),
+        given_(given),
+        time_(time),
+        report_(report),
+        begin_(time.clock()),
+        a_draft_(time.a_plan / 2),
+        a_plan_(time.a_plan) {}
+
+  bool found() const { return !lines_.empty(); }
+  bool HasTime(double seconds) const { return Spent() + seconds <= time_.most; }
+
+  // Tries the change; `share` of the time may be taken.
+  void Try(const Change& change, double share) {
+    const std::string flags = FlagsText(RecipeRows(), change.recipe);
+    if (!HasTime(a_draft_ + (1 - share) * time_.most)) {
+      untried_.push_back(flags);
+    } else if (const Drafted drafted = Draft(change); drafted.fits) {
+      Compile(change, drafted.bytes);
+    }
+  }
+
+  // Tries the fewest of the first changes that fit together by their drafts.
+  void TryTogether(const std::vector<Change>& changes) {
+    const auto first = [&](size_t n) { return JoinChanges(std::span(changes).first(n)); };
+    size_t too_few = 1, fit = changes.size();  // each alone was tried
+    int64_t bytes = 0;
+    const auto fits = [&](size_t n) {
+      const Drafted drafted = Draft(first(n));
+      if (drafted.fits) fit = n, bytes = drafted.bytes;
+      return drafted.fits;
+    };
+    if (fit <= too_few) return;
+    if (!HasTime(a_draft_)) {
+      untried_.push_back(FlagsText(RecipeRows(), first(fit).recipe));
+      return;
+    }
+    if (!fits(fit)) return;
+    while (fit - too_few > 1 && HasTime(a_draft_ + a_plan_)) {
+      const size_t n = (too_few + fit) / 2;
+      if (!fits(n)) too_few = n;
+    }
+    // Gaps between registers, or other programs, may need more than the draft says.
+    while (!Compile(first(fit), bytes) && fit < changes.size() && HasTime(a_draft_ + a_plan_)) {
+      if (!fits(fit + 1)) break;
+    }
+  }
+
+  // The layouts that the recipe gives without a cluster move bits, but may fit.
+  void TryOtherLayouts() {
+    if (given_.cluster.level_size() == 0 || source_.graph.layout_size() > 0) return;
+    constexpr char kName[] = "the layouts for an unknown cluster";
+    if (!HasTime(a_draft_ + a_plan_)) {
+      untried_.push_back(kName);
+      return;
+    }
+    PlanRequest alike = given_;
+    alike.cluster.Clear();
+    alike.recipe.set_state_layouts(true);
+    const absl::StatusOr<FrontEnd> stated = RunFrontEnds(source_, alike, {}, nullptr);
+    if (!stated.ok()) return;
+    GraphSource source = source_;
+    source.graph = stated->plan.graph();
+    CompileCache cache;
+    const absl::StatusOr<proto::Plan> draft = MakeLeastDraft(source, given_, &cache);
+    if ((draft.ok() && NeedsTooMuch(*draft)) || !MakePlan(source, given_, &cache).ok()) return;
+    absl::StrAppend(&lines_, "\n  ", kName,
+                    ": compile without --cluster and with --layouts_out=FILE, then with --cluster "
+                    "and --graph=FILE");
+  }
+
+  std::string Result() const {
+    std::string text = found() ? "\nit fits with" + lines_
+                               : "\nno flag that was tried makes it fit; use more devices";
+    if (untried_.empty()) return text;
+    return absl::StrCat(text, "\nnot tried, for ", time_.most,
+                        " s of CPU time were over: ", absl::StrJoin(untried_, "; "));
+  }
+
+ private:
+  struct Drafted {
+    bool fits = false;  // or there is no draft: the graph has no loss
+    int64_t bytes = 0;  // at least
+  };
+
+  double Spent() const { return time_.clock() - begin_; }
+
+  PlanRequest Changed(const Change& change) const {
+    PlanRequest changed = given_;
+    changed.recipe = With(given_.recipe, change.recipe);
+    return changed;
+  }
+
+  Drafted Draft(const Change& change) {
+    report_(absl::StrCat("it does not fit; trying ", FlagsText(RecipeRows(), change.recipe)));
+    if (source_.graph.loss().empty()) return {.fits = true};
+    const double begin = Spent();
+    const absl::StatusOr<proto::Plan> draft = MakeLeastDraft(source_, Changed(change));
+    a_draft_ = Spent() - begin;
+    if (!draft.ok()) return {};
+    return {!NeedsTooMuch(*draft), LeastDeviceBytes(*draft)};
+  }
+
+  // False if the plan is refused. `bytes`: by the draft.
+  bool Compile(const Change& change, int64_t bytes) {
+    const std::string flags = FlagsText(RecipeRows(), change.recipe);
+    std::string line;
+    if (HasTime(a_plan_)) {
+      const double begin = Spent();
+      const absl::StatusOr<Planned> planned = MakePlan(source_, Changed(change));
+      a_plan_ = Spent() - begin;
+      if (!planned.ok()) return false;
+      line = GiBText(MostDeviceBytes(planned->plan));
+      const absl::StatusOr<SimulatedRun> run =
+          SimulateProved(given_.cluster, planned->plan, "train", 2);
+      if (run.ok()) absl::StrAppendFormat(&line, ", a step of %.3g s", run->StepSeconds());
+    } else if (bytes > 0) {
+      line = absl::StrCat(GiBText(bytes), " or more by its draft, not compiled");
+    } else {
+      untried_.push_back(flags);
+      return true;
+    }
+    absl::StrAppend(&lines_, "\n  ", flags, ": ", line);
+    if (!change.bits.empty()) absl::StrAppend(&lines_, " (", std::string(change.bits), ")");
+    return true;
+  }
+
+  const GraphSource& source_;
+  const PlanRequest& given_;
+  const LookingTime& time_;
+  const Reporter& report_;
+  const double begin_;
+  double a_draft_, a_plan_;  // seconds that the last took
+  std::string lines_;
+  std::vector<std::string> untried_;
+};
+
 }  // namespace
 
 absl::Status WithChangesThatFit(const absl::Status& refused, const GraphSource& source,
-                                const PlanRequest& request,
-                                const std::function<void(const std::string&)>& report) {
+                                const PlanRequest& request, const LookingTime& time,
+                                const Reporter& report) {
   PlanRequest given = request;
   if (!given.known_layouts) given.known_layouts = std::make_shared<KnownLayouts>();
   const absl::StatusOr<PlanRequest> complete = Completed(given);
   if (!complete.ok()) return refused;
-  std::string lines;
-  const auto attempt = [&](const Change& change) {
-    const std::string flags = FlagsText(RecipeRows(), change.recipe);
-    report(absl::StrCat("it does not fit; trying ", flags));
-    PlanRequest changed = given;
-    changed.recipe = With(given.recipe, change.recipe);
-    const absl::StatusOr<Planned> planned = MakePlan(source, changed);
-    if (!planned.ok()) return;
-    const proto::Plan& plan = planned->plan;
-    absl::StrAppendFormat(&lines, "\n  %s: %.2f GiB", flags,
-                          static_cast<double>(MostDeviceBytes(plan)) / (1 << 30));
-    const absl::StatusOr<SimulatedRun> run = SimulateProved(given.cluster, plan, "train", 2);
-    if (run.ok()) absl::StrAppendFormat(&lines, ", a step of %.3g s", run->StepSeconds());
-    if (!change.bits.empty()) absl::StrAppend(&lines, " (", std::string(change.bits), ")");
-  };
+  Trial trial(source, given, time, report);
   const std::vector<Change> changes = ListChanges(source.graph, complete->recipe);
-  for (const Change& change : changes) attempt(change);
-  if (lines.empty() && changes.size() > 1) attempt(JoinChanges(changes));
-  const std::string tried = lines.empty()
-                                ? "\nno flag that was tried makes it fit; use more devices"
-                                : "\nit fits with" + lines;
-  return absl::ResourceExhaustedError(absl::StrCat(refused.message(), tried));
+  // Together they fit more often than alone.
+  for (const Change& change : changes) trial.Try(change, trial.found() ? 1 : 0.5);
+  if (!trial.found()) trial.TryTogether(changes);
+  trial.TryOtherLayouts();
+  return absl::ResourceExhaustedError(absl::StrCat(refused.message(), trial.Result()));
 }
 
 }  // namespace oneflow

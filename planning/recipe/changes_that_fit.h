@@ -2,22 +2,32 @@
 #pragma once
 
 #include <functional>
-#include <string>
 
 #include "absl/status/status.h"
 #include "compiler/compile.h"
+#include "planning/recipe/make_plan.h"
 
 namespace oneflow {
 
-// `refused`, of MakePlan of these arguments, behind which stand the changes of one choice, and of
-// all of them, with which the plan fits: a line each with its bytes and the simulated step. Tried
-// are logits in pieces, more in the host's memory, more of a variable split, recompute, an update
-// by the host, and twice as many micro-batches; where the host's memory is limited, also half of
-// the activations there. Each takes as long as the plan that was refused, and `report` gets a
-// sentence of it. A change of pieces of logits, of micro-batches, of where gradients are reduced,
-// or of what updates for a GPU moves bits; the line says so.
+// How long changes are looked for.
+struct LookingTime {
+  std::function<double()> clock;  // seconds, of the process's CPU time
+  double most = 20;               // of them
+  double a_plan = 0;              // that the refused plan took
+};
+
+// `refused`, of MakePlan of these arguments, behind which stand changes with which the plan fits,
+// the cheapest first: a line each with its bytes and the simulated step. Tried are changes of one
+// choice (a residual stream of bf16, gathers in the backward, logits in pieces, more of a variable
+// split, recompute, twice as many micro-batches, more in the host's memory, an update by the host;
+// where the host's memory is limited, half of the activations there), then, if none fits, the
+// fewest of the first of them together, then the layouts that the recipe gives without a cluster.
+// `report` gets a sentence of each. A line says how its change moves bits.
+//
+// A change whose draft needs too much is not compiled. Nothing is begun for which no time is left:
+// what fits by its draft alone is called so, and what was not tried is named.
 absl::Status WithChangesThatFit(const absl::Status& refused, const GraphSource& source,
-                                const PlanRequest& request,
-                                const std::function<void(const std::string&)>& report);
+                                const PlanRequest& request, const LookingTime& time,
+                                const Reporter& report);
 
 }  // namespace oneflow

@@ -7,8 +7,9 @@
 #include "compiler/boxed_programs.h"
 #include "compiler/lower/overlap.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/strings.h"
 #include "oneflow_core/model/annotate_offload.h"
-#include "oneflow_core/plan/arenas.h"
+#include "oneflow_core/print/plan_text.h"
 #include "planning/recipe/fill_memory.h"
 #include "planning/recipe/order_axes.h"
 #include "planning/recipe/stage_times.h"
@@ -16,18 +17,11 @@
 namespace oneflow {
 namespace {
 
-// True if the plan needs more than a device has, wherever its registers are. A draft takes a
-// fraction of the time of a plan.
-bool NeedsTooMuch(const GraphSource& source, const PlanRequest& request, CompileCache* cache) {
-  const int64_t capacity = request.cluster.device().memory_bytes();
-  if (capacity <= 0) return false;
-  const absl::StatusOr<proto::Plan> plan = DraftPlan(source, request, cache);
-  if (!plan.ok()) return false;
-  for (int arena = 0; arena < plan->memory_size(); ++arena) {
-    const bool device = plan->memory(arena).kind() == proto::DEVICE;
-    if (device && plan->facts().lower_bound_bytes(arena) > capacity) return true;
-  }
-  return false;
+// "memory of stage 0: needs ..., a device has ...: ... too many", without what takes it.
+std::string NeedText(const absl::Status& refused) {
+  constexpr std::string_view kEnd = " too many";
+  const std::string message(refused.message());
+  return absl::StrCat(message.substr(0, message.find(kEnd)), ToAbsl(kEnd));
 }
 
 // True if the number of uses ahead changes anything: weights are gathered, or copied in from the
@@ -41,57 +35,67 @@ bool RunsAhead(const proto::Recipe& recipe, const std::vector<ProgramDraft>& dra
   });
 }
 
-// Compiles with as many uses ahead as fit, of kUsualPrefetch and fewer. `only_if_least_fits`: a
-// plan that cannot fit is not made, so the refusal does not say its bytes.
-absl::StatusOr<Planned> CompileAhead(const GraphSource& source, PlanRequest request,
-                                     bool only_if_least_fits, CompileCache* cache) {
-  absl::StatusOr<proto::Plan> plan = absl::ResourceExhaustedError("needs more than a device has");
-  if (!only_if_least_fits || !NeedsTooMuch(source, request, cache)) {
-    plan = Compile(source, request, cache);
+// Compiles with fewer uses ahead than those of `request`, which do not fit: as many as do. If none
+// do, the refusal says what the fewest need.
+absl::StatusOr<Planned> CompileFewerAhead(const absl::Status& refused, const GraphSource& source,
+                                          PlanRequest request, CompileCache* cache) {
+  const int most = request.recipe.prefetch();
+  // Fewer uses ahead need no more memory. The draft takes a fraction of the time of a plan.
+  request.recipe.set_prefetch(0);
+  if (const absl::StatusOr<proto::Plan> least = DraftPlan(source, request, cache);
+      least.ok() && NeedsTooMuch(*least)) {
+    return absl::ResourceExhaustedError(absl::StrCat(refused.message(), "; with --prefetch=0 ",
+                                                     BytesText(LeastDeviceBytes(*least)),
+                                                     " or more"));
   }
   Planned planned;
-  const bool chosen = !request.recipe.has_prefetch();
-  ASSIGN_OR_RETURN(request, Completed(request));
-  if (chosen && absl::IsResourceExhausted(plan.status()) &&
-      RunsAhead(request.recipe, cache->boxed->drafts)) {
-    for (int ahead = request.recipe.prefetch(); ahead > 0;) {
-      request.recipe.set_prefetch(--ahead);
-      planned.notes = {absl::StrCat("--prefetch=", ahead, ": more uses ahead do not fit a device")};
-      // The refusal says what the last one needs.
-      const bool says = ahead == 0 && !only_if_least_fits;
-      if (says || !NeedsTooMuch(source, request, cache)) {
-        plan = Compile(source, request, cache);
-      }
-      if (!absl::IsResourceExhausted(plan.status())) break;
-    }
+  absl::StatusOr<proto::Plan> plan = refused;
+  for (int ahead = most - 1; ahead >= 0 && absl::IsResourceExhausted(plan.status()); --ahead) {
+    request.recipe.set_prefetch(ahead);
+    plan = Compile(source, request, cache);
+    planned.notes = {absl::StrCat("--prefetch=", ahead, ": more uses ahead do not fit a device")};
   }
   ASSIGN_OR_RETURN(planned.plan, std::move(plan));
   return planned;
 }
 
-// A plan that does not fit is refused; the layouts that the recipe gives without a cluster may fit.
-absl::Status WithLayoutsThatFit(const absl::Status& refused, GraphSource source,
-                                const PlanRequest& given, const PlanRequest& complete) {
-  if (given.cluster.level_size() == 0 || source.graph.layout_size() > 0) return refused;
-  PlanRequest alike = given;
-  alike.cluster.Clear();
-  alike.recipe.set_state_layouts(true);
-  CompileCache cache;
-  const absl::StatusOr<FrontEnd> stated = RunFrontEnds(source, alike, {}, &cache);
-  if (!stated.ok()) return refused;
-  source.graph = stated->plan.graph();
-  cache.boxed = nullptr;
-  if (!CompileAhead(source, complete, /*only_if_least_fits=*/true, &cache).ok()) return refused;
-  return absl::ResourceExhaustedError(
-      absl::StrCat(refused.message(),
-                   "; the layouts for an unknown cluster fit: compile without --cluster and with "
-                   "--layouts_out=FILE, then with --cluster and --graph=FILE"));
+// Compiles with as many uses ahead as fit, of kUsualPrefetch and fewer.
+absl::StatusOr<Planned> CompileAhead(const GraphSource& source, PlanRequest request,
+                                     CompileCache* cache, const Reporter& report) {
+  absl::StatusOr<proto::Plan> plan = Compile(source, request, cache);
+  const bool chosen = !request.recipe.has_prefetch();
+  ASSIGN_OR_RETURN(request, Completed(request));
+  if (absl::IsResourceExhausted(plan.status())) {
+    const bool fewer =
+        chosen && request.recipe.prefetch() > 0 && RunsAhead(request.recipe, cache->boxed->drafts);
+    if (report != nullptr) {
+      report(NeedText(plan.status()) + (fewer ? "; fewer uses of weights ahead may fit" : ""));
+    }
+    if (fewer) return CompileFewerAhead(plan.status(), source, request, cache);
+  }
+  Planned planned;
+  ASSIGN_OR_RETURN(planned.plan, std::move(plan));
+  return planned;
 }
 
 }  // namespace
 
+int64_t LeastDeviceBytes(const proto::Plan& plan) {
+  int64_t most = 0;
+  for (int arena = 0; arena < plan.memory_size(); ++arena) {
+    if (plan.memory(arena).kind() != proto::DEVICE) continue;
+    most = std::max(most, plan.facts().lower_bound_bytes(arena));
+  }
+  return most;
+}
+
+bool NeedsTooMuch(const proto::Plan& draft) {
+  const int64_t capacity = draft.cluster().device().memory_bytes();
+  return capacity > 0 && LeastDeviceBytes(draft) > capacity;
+}
+
 absl::StatusOr<Planned> MakePlan(const GraphSource& source, const PlanRequest& given,
-                                 CompileCache* cache) {
+                                 CompileCache* cache, const Reporter& report) {
   CompileCache own;
   if (cache == nullptr) cache = &own;
   PlanRequest request = given;
@@ -99,13 +103,8 @@ absl::StatusOr<Planned> MakePlan(const GraphSource& source, const PlanRequest& g
   std::vector<std::string> notes;
   RETURN_IF_ERROR(OrderMesh(source, cache, &request, &notes));
   RETURN_IF_ERROR(FitToStages(source, cache, &request, &notes));
-  absl::StatusOr<Planned> planned = CompileAhead(source, request, false, cache);
-  if (absl::IsResourceExhausted(planned.status())) {
-    return WithLayoutsThatFit(planned.status(), source, given, request);
-  }
-  if (planned.ok()) {
-    planned->notes.insert(planned->notes.begin(), notes.begin(), notes.end());
-  }
+  ASSIGN_OR_RETURN(Planned planned, CompileAhead(source, request, cache, report));
+  planned.notes.insert(planned.notes.begin(), notes.begin(), notes.end());
   return planned;
 }
 
@@ -119,6 +118,12 @@ absl::StatusOr<proto::Plan> MakeDraft(const GraphSource& source, const PlanReque
   RETURN_IF_ERROR(OrderMesh(source, cache, &request, &notes, "train"));
   RETURN_IF_ERROR(FitToStages(source, cache, &request, &notes, "train"));
   return DraftPlan(source, request, cache);
+}
+
+absl::StatusOr<proto::Plan> MakeLeastDraft(const GraphSource& source, PlanRequest request,
+                                           CompileCache* cache) {
+  if (!request.recipe.has_prefetch()) request.recipe.set_prefetch(0);
+  return MakeDraft(source, request, cache);
 }
 
 absl::StatusOr<std::string> MakeTextAfter(const GraphSource& source, const PlanRequest& given,

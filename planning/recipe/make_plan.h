@@ -14,6 +14,8 @@
 //   prefetch      as many uses of weights ahead as fit, at most kUsualPrefetch
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,15 +30,27 @@ struct Planned {
   std::vector<std::string> notes;  // choices and their reasons, one sentence each
 };
 
-// Errors are those of Compile. If a plan does not fit its devices, other layouts, which may fit,
-// would move bits; so they are not taken, but the refusal says how to state them. A pure function.
+using Reporter = std::function<void(const std::string& sentence)>;
+
+// Errors are those of Compile. `report` (null: none) gets what a plan needs that does not fit, as
+// soon as it is known, before fewer uses ahead are tried. A pure function but for that.
 absl::StatusOr<Planned> MakePlan(const GraphSource& source, const PlanRequest& request,
-                                 CompileCache* cache = nullptr);
+                                 CompileCache* cache = nullptr, const Reporter& report = nullptr);
 
 // DraftPlan of the same recipe, but for what memory decides: micro-batches are not filled up, and
 // kUsualPrefetch uses are gathered ahead.
 absl::StatusOr<proto::Plan> MakeDraft(const GraphSource& source, const PlanRequest& request,
                                       CompileCache* cache = nullptr);
+
+// The same, but no uses are gathered ahead unless the recipe says a number: what needs least.
+absl::StatusOr<proto::Plan> MakeLeastDraft(const GraphSource& source, PlanRequest request,
+                                           CompileCache* cache = nullptr);
+
+// The bytes that a device needs at least, by a draft or a plan.
+int64_t LeastDeviceBytes(const proto::Plan& plan);
+
+// True if no plan of the draft's recipe fits its devices.
+bool NeedsTooMuch(const proto::Plan& draft);
 
 // TextAfter of the same recipe, but for the uses that are gathered ahead where memory is short.
 absl::StatusOr<std::string> MakeTextAfter(const GraphSource& source, const PlanRequest& request,

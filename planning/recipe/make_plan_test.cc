@@ -19,6 +19,7 @@ namespace oneflow {
 namespace {
 
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 
 Planned Make(const proto::Graph& graph, const PlanRequest& request) {
@@ -172,25 +173,27 @@ TEST_CASE("without a number as many uses are gathered ahead as fit") {
   CHECK(absl::IsResourceExhausted(MakePlan({graph, "gpt", {}}, request).status()));
 }
 
-TEST_CASE("a plan that does not fit names the layouts that do, which are then stated") {
+TEST_CASE("what does not fit is reported before fewer uses ahead are tried") {
   const proto::Graph graph = BuildModel(SmallGpt(3));
-  PlanRequest slow = OptionsFor("tensor=2", 16, 4, "1f1b", "--state_layouts");
-  const proto::Graph usual = Make(graph, slow).plan.graph();
-  // Links so slow that nearly nothing is worth sending.
-  slow.cluster.mutable_device()->set_kind(proto::Device::CUDA);  // CPUs share a memory
-  proto::Level* level = slow.cluster.add_level();
-  level->set_size(8);
-  level->set_latency(1e-9);
-  level->set_bandwidth(1e4);
-  const int64_t least = MostDeviceBytes(Make(usual, slow).plan);
-  REQUIRE(MostDeviceBytes(Make(graph, slow).plan) > least);
-  slow.cluster.mutable_device()->set_memory_bytes(least);
-  CHECK_THAT(Refusal(graph, slow),
-             Contains("too many") && Contains("the layouts for an unknown cluster fit: compile "
-                                              "without --cluster and with --layouts_out=FILE"));
-  CHECK_THAT(Refusal(usual, slow), Catch::Equals(""));
-  slow.cluster.mutable_device()->set_memory_bytes(least / 2);
-  CHECK_THAT(Refusal(graph, slow), Contains("too many") && !Contains("unknown cluster"));
+  PlanRequest request = OptionsFor("data=2", 16, 4, "1f1b", "--overlap --shard=weights");
+  const auto reported = [&](int64_t memory) {
+    request.cluster.mutable_device()->set_memory_bytes(memory);
+    std::vector<std::string> sentences;
+    const auto planned = MakePlan({graph, "gpt", {}}, request, nullptr,
+                                  [&](const std::string& text) { sentences.push_back(text); });
+    CHECK(sentences.size() == (planned.ok() && planned->notes.empty() ? 0 : 1));
+    if (!planned.ok()) CHECK_THAT(planned.status().ToString(), Contains("; with --prefetch=0 "));
+    return sentences.empty() ? "" : sentences[0];
+  };
+  const int64_t needs = MostDeviceBytes(Make(graph, request).plan);
+  CHECK(reported(needs).empty());
+  for (const int64_t memory : {needs - 1, needs / 4}) {
+    CHECK_THAT(reported(memory),
+               StartsWith("memory of stage 0: needs ") && Contains(", a device has "));
+    CHECK_THAT(reported(memory), EndsWith(" too many; fewer uses of weights ahead may fit"));
+  }
+  request.recipe.set_prefetch(0);
+  CHECK(reported(needs - 1).empty());
 }
 
 }  // namespace oneflow

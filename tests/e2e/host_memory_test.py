@@ -209,8 +209,8 @@ class HostMemoryTest(FolderCase):
         for flag, gib, _ in offered:
             self.assertAlmostEqual(float(gib), self.told(*flags, flag)["stages"][0]["arena_bytes"] / 2**30, delta=0.01)
         tried = re.findall(r"trying (.*)", error)
-        order = ["--loss_pieces=auto", "--offload=activations", "--shard=states", "--shard=gradients", "--shard=weights", "--offload=states",
-                 "--update_on=host", "--micro_batches=8"]
+        order = ["--loss_pieces=auto", "--shard=states", "--shard=gradients", "--shard=weights", "--micro_batches=8", "--offload=activations",
+                 "--offload=states", "--update_on=host"]
         self.assertEqual(tried, order)
         # A line says where bits move.
         given = ["--mesh=data=2", "--recompute=full", "--micro_batches=1"]
@@ -219,6 +219,7 @@ class HostMemoryTest(FolderCase):
                          r"\n  --micro_batches=2: .* \(sums in another order\)")
         # All of them, in the order of the help; of several that name one flag the last; what --offload names adds up.
         error = self.refuse(["no flag that was tried makes it fit"], *flags, "--memory=100KB")
+        self.assertRegex(error, r"^oneflow: memory of stage 0: needs .*, a device has 100,000 bytes .* too many\n")
         self.assertEqual(re.findall(r"trying (.*)", error)[-1],
                          "--shard=weights --micro_batches=8 --loss_pieces=auto --offload=activations,states --update_on=host")
         # Blocks that are not recomputed yet, and gathers as they are.

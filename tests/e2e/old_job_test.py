@@ -10,7 +10,7 @@ from tests.slurm.waiting import wait_for
 LOSSES = [5.100987434387207, 4.999199867248535, 4.928323745727539, 4.899034023284912]
 # Where nothing is said of how it was trained, it is as it was.
 GO_ON = ["--mesh=pipe=2,data=2", "--data=text.txt", "--steps=8", "--seed=7", "--instruction_set=baseline"]
-AS_TRAINED = ["--batch=8", "--micro_batches=2", "--precision=bf16", "--loss_pieces=2", "--lr_schedule=cosine", "--decay_steps=8",
+AS_TRAINED = ["--batch=8", "--micro_batches=2", "--precision=bf16", "--residual=f32", "--loss_pieces=2", "--lr_schedule=cosine", "--decay_steps=8",
               "--warmup_steps=2", "--clip=0.5", "--learning_rate=0.01"]
 
 
@@ -38,6 +38,12 @@ class OldJobTest(FolderCase):
                       cwd=self.dir)
         self.assertIn("step-00000004 was trained with other numbers: --mesh data=2, now data=4 (sums in another order); --batch 8, "
                       "now 4; --micro_batches 2, now 1 (sums in another order); --clip 0.5, now 1\n", told)
+
+    def test_a_default_that_is_another_now_is_named(self):
+        self.copy("default")
+        said = [flag for flag in AS_TRAINED if not flag.startswith("--residual")]
+        _, told = run("train", *GO_ON, *said, "--graph=job/graph.textproto", "--checkpoint_dir=default/checkpoints", "--resume", cwd=self.dir)
+        self.assertIn("was trained with other numbers: --residual f32, now bf16\n", told)
 
     def test_the_job_goes_on(self):
         job = self.copy("again")

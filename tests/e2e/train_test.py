@@ -151,7 +151,7 @@ class TrainTest(FolderCase):
                   "--micro_batches 2, now 1 (sums in another order); --precision f32, now bf16; --residual f32, now bf16"),
              told("step-00000003", f"on other data: tokens {tokens}, now {tokens - int(tokens * 0.1)}"),
              told("step-00000003", f"with another graph: op embed.drop: rate 0.1, now 0.2 (and {drops - 1} more)")],
-            train("--steps=4", "--graph=drop2.textproto", "--precision=bf16", "--residual=bf16", "--eval_fraction=0.1", "--resume"))
+            train("--steps=4", "--graph=drop2.textproto", "--precision=bf16", "--eval_fraction=0.1", "--resume"))
 
     def test_a_checkpoint_is_evaluated_without_training(self):
         train = ["train", "--graph=gpt.textproto", "--data=text.txt", "--eval_data=text.txt", "--checkpoint_dir=again"]
@@ -243,14 +243,15 @@ class TrainTest(FolderCase):
         losses = []
         for mesh in ["pipe=1", "pipe=2"]:
             plan = ["--graph=gpt.textproto", "--mesh=" + mesh, "--batch=8", "--micro_batches=4", "--precision=bf16"]
-            self.assertIn("residual bf16", run("compile", *plan, "--residual=bf16", "--out=stream.plan", cwd=self.dir)[0])
+            self.assertIn("residual bf16", run("compile", *plan, "--out=stream.plan", cwd=self.dir)[0])
             losses.append([r["loss"] for r in self.train("--plan=stream.plan", "--steps=8")])
         header, *rest = run("explain", "--plan=stream.plan", "--format=memory", cwd=self.dir)[0].splitlines()
         self.assertEqual(["0", "1"], [line.split()[0] for line in rest[:2]])
         self.assertRegex(rest[-1], "^largest of stage 1: .* x .* bytes")
         self.assertEqual("kept_in_blocks", header.split()[3])
         self.assertEqual(losses[0], losses[1])
-        wide = [r["loss"] for r in self.train(*plan, "--steps=8")]
+        self.assertEqual(losses[0], [r["loss"] for r in self.train(*plan, "--residual=bf16", "--steps=8")])
+        wide = [r["loss"] for r in self.train(*plan, "--residual=f32", "--steps=8")]
         self.assertNotEqual(losses[0], wide)
         self.assertAlmostEqual(losses[0][-1], wide[-1], delta=0.03)
 

@@ -8,7 +8,7 @@
 //   schedule: gpipe          (optional; 1f1b by default)
 //   chunks: 3                (optional; of a schedule that interleaves, 2 by default)
 //   precision: bf16          (optional; else mixed_precision does nothing)
-//   residual: bf16           (optional; with it the residual stream, too)
+//   residual: f32            (optional; else the residual stream is bf16, too)
 //   loss_pieces: 4           (optional; or auto; of omit_logits)
 //   device: cuda             (optional; else host_copies does nothing)
 //   documents: kept apart    (optional; of give_positions)

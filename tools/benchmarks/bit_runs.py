@@ -20,8 +20,8 @@ STEP = "--batch=16 --micro_batches=4"
 RAGGED = "--batch=20 --micro_batches=4"
 EVAL = "--eval_fraction=0.25 --eval_every=2 --eval_batches=2"
 NO_NORM = "--global_norm=false --clip=0"
-BF16 = "--precision=bf16"
-RESIDUAL = "--precision=bf16 --residual=bf16"
+WIDE = "--precision=bf16 --residual=f32"
+NARROW = "--precision=bf16"
 SEQUENCE = "--sequence_parallel"
 STATES = "--shard=states"
 LAG = "--schedule=2bw --clip=0 --steps_a_round=2"
@@ -51,11 +51,11 @@ LAYOUTS = {
     "base.eval": Layout(compile_flags("data=2,tensor=2", STEP), programs=("train", "eval")),
     "base.sequence": Layout(compile_flags("tensor=2", SEQUENCE, ONE_EACH), LONG),
     "base.data_sequence": Layout(compile_flags("data=2,tensor=2", SEQUENCE, TWO_EACH), LONG),
-    "base.bf16_data": Layout(compile_flags("data=2", BF16, STEP)),
-    "base.bf16_data_tensor": Layout(compile_flags("data=2,tensor=2", BF16, STEP)),
-    "base.bf16_data_sequence": Layout(compile_flags("data=2,tensor=2", BF16, SEQUENCE, TWO_EACH), LONG),
-    "base.residual_data_tensor": Layout(compile_flags("data=2,tensor=2", RESIDUAL, STEP)),
-    "base.residual_sequence": Layout(compile_flags("tensor=2", RESIDUAL, SEQUENCE, ONE_EACH), LONG),
+    "base.wide_data": Layout(compile_flags("data=2", WIDE, STEP)),
+    "base.wide_data_tensor": Layout(compile_flags("data=2,tensor=2", WIDE, STEP)),
+    "base.wide_data_sequence": Layout(compile_flags("data=2,tensor=2", WIDE, SEQUENCE, TWO_EACH), LONG),
+    "base.bf16_data_tensor": Layout(compile_flags("data=2,tensor=2", NARROW, STEP)),
+    "base.bf16_sequence": Layout(compile_flags("tensor=2", NARROW, SEQUENCE, ONE_EACH), LONG),
     "base.lag_data_tensor": Layout(compile_flags("pipe=2,data=2,tensor=2", LAG, STEP)),
     "base.generate": Layout("--mesh=data=2,tensor=2", programs=GENERATED),
     "plain.data_tensor": Layout(compile_flags("data=2,tensor=2", STEP)),
@@ -189,25 +189,25 @@ RUNS = [
         ("one", f"--mesh=data=2,tensor=2 {SEQUENCE}", {}),
         ("pipe=2 1f1b gather", f"--mesh=pipe=2,data=2,tensor=2 {SEQUENCE} --recompute=attention,gather", QUICK),
     ], layout="data_sequence"),
-    *training("bf16", [
-        ("one", BF16, {}),
-        ("pipe=2 zero_bubble", f"--mesh=pipe=2 --schedule=zero_bubble {BF16}", QUICK),
-        ("pipe=4 1f1b", f"--mesh=pipe=4 --recompute=full {BF16}", {}),
+    *training("residual=f32", [
+        ("one", WIDE, {}),
+        ("pipe=2 zero_bubble", f"--mesh=pipe=2 --schedule=zero_bubble {WIDE}", QUICK),
+        ("pipe=4 1f1b", f"--mesh=pipe=4 --recompute=full {WIDE}", {}),
     ]),
-    *training("bf16 data=2", [
-        ("one", f"--mesh=data=2 {BF16}", {}),
-        ("states", f"--mesh=data=2 {BF16} {STATES}", {}),
-        ("states pipe=2 1f1b", f"--mesh=pipe=2,data=2 {BF16} {STATES} --recompute=full --overlap=true", QUICK),
-    ], layout="bf16_data"),
-    *training("bf16 data=2,tensor=2", [
-        ("one", f"--mesh=data=2,tensor=2 {BF16}", QUICK),
-        ("pipe=2 1f1b", f"--mesh=pipe=2,data=2,tensor=2 {BF16}", {}),
-    ], layout="bf16_data_tensor"),
-    *training("bf16 data=2,sequence=2", [
-        ("one", f"--mesh=data=2,tensor=2 {SEQUENCE} {BF16}", {}),
-        ("pipe=2 zero_bubble gather", f"--mesh=pipe=2,data=2,tensor=2 {SEQUENCE} {BF16} --schedule=zero_bubble "
+    *training("residual=f32 data=2", [
+        ("one", f"--mesh=data=2 {WIDE}", {}),
+        ("states", f"--mesh=data=2 {WIDE} {STATES}", {}),
+        ("states pipe=2 1f1b", f"--mesh=pipe=2,data=2 {WIDE} {STATES} --recompute=full --overlap=true", QUICK),
+    ], layout="wide_data"),
+    *training("residual=f32 data=2,tensor=2", [
+        ("one", f"--mesh=data=2,tensor=2 {WIDE}", QUICK),
+        ("pipe=2 1f1b", f"--mesh=pipe=2,data=2,tensor=2 {WIDE}", {}),
+    ], layout="wide_data_tensor"),
+    *training("residual=f32 data=2,sequence=2", [
+        ("one", f"--mesh=data=2,tensor=2 {SEQUENCE} {WIDE}", {}),
+        ("pipe=2 zero_bubble gather", f"--mesh=pipe=2,data=2,tensor=2 {SEQUENCE} {WIDE} --schedule=zero_bubble "
                                       "--recompute=selective,gather", {}),
-    ], layout="bf16_data_sequence"),
+    ], layout="wide_data_sequence"),
     # Gradients are reduced with every micro-batch, split or not.
     *training("reduced data=2", [
         ("one", "--mesh=data=2 --reduce=each_micro_batch", QUICK),
@@ -216,16 +216,16 @@ RUNS = [
         ("weights gathered once", "--mesh=data=2 --shard=weights --gather=once --overlap=true", {}),
         ("weights pipe=2 interleaved", "--mesh=pipe=2,data=2 --shard=weights --schedule=interleaved --overlap=true", {}),
     ], layout="data"),
-    *training("residual=bf16", [
-        ("one", RESIDUAL, {}),
-        ("pipe=2 1f1b", f"--mesh=pipe=2 {RESIDUAL}", {}),
+    *training("bf16", [
+        ("one", NARROW, {}),
+        ("pipe=2 1f1b", f"--mesh=pipe=2 {NARROW}", {}),
     ]),
-    *training("residual=bf16 data=2,tensor=2", [
-        ("one", f"--mesh=data=2,tensor=2 {RESIDUAL}", {}),
-        ("pipe=2 zero_bubble", f"--mesh=pipe=2,data=2,tensor=2 {RESIDUAL} --schedule=zero_bubble", QUICK),
-    ], layout="residual_data_tensor"),
-    *training("residual=bf16 sequence=2", [("one", f"--mesh=tensor=2 {SEQUENCE} {RESIDUAL}", QUICK)],
-              layout="residual_sequence"),
+    *training("bf16 data=2,tensor=2", [
+        ("one", f"--mesh=data=2,tensor=2 {NARROW}", {}),
+        ("pipe=2 zero_bubble", f"--mesh=pipe=2,data=2,tensor=2 {NARROW} --schedule=zero_bubble", QUICK),
+    ], layout="bf16_data_tensor"),
+    *training("bf16 sequence=2", [("one", f"--mesh=tensor=2 {SEQUENCE} {NARROW}", QUICK)],
+              layout="bf16_sequence"),
     *training("dropout", [
         ("one", "", {}),
         ("pipe=2 zero_bubble", "--mesh=pipe=2 --schedule=zero_bubble --recompute=full", QUICK),

@@ -109,7 +109,7 @@ class Oneflow:
         self.plan, self.metrics = (os.path.join(folder, name + end) for end in [".plan", ".jsonl"])
         graph = os.path.join(folder, "model.textproto")
         self.run("model", family(model), *size_flags(model), "--out=" + graph)
-        narrow = [] if precision == "f32" else ["--precision=" + precision]
+        narrow = [] if precision == "f32" else ["--precision=" + precision, "--residual=f32"]  # as autocast
         self.run("compile", "--graph=" + graph, "--mesh=" + mesh, f"--batch={model['batch']}",
                  f"--micro_batches={micro_batches}", "--schedule=" + schedule, f"--threads={threads}", "--out=" + self.plan, *narrow,
                  *flags)

@@ -1,5 +1,6 @@
 #include "tools/oneflow/cli/plan_flags.h"
 
+#include <ctime>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -194,9 +195,12 @@ absl::StatusOr<GraphSource> GraphFromFlags(const Arguments& args) {
 
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
-  absl::StatusOr<Planned> planned = MakePlan(given.source, given.request);
+  const auto cpu_seconds = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
+  const double begin = cpu_seconds();
+  absl::StatusOr<Planned> planned = MakePlan(given.source, given.request, nullptr, PrintNotice);
   if (absl::IsResourceExhausted(planned.status())) {
-    return WithChangesThatFit(planned.status(), given.source, given.request, PrintNotice);
+    const LookingTime time{.clock = cpu_seconds, .a_plan = cpu_seconds() - begin};
+    return WithChangesThatFit(planned.status(), given.source, given.request, time, PrintNotice);
   }
   RETURN_IF_ERROR(planned.status());
   for (const std::string& note : planned->notes) PrintNotice(note);
