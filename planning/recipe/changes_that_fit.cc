@@ -182,22 +182,21 @@ class Trial {
   // Tries the fewest of the first changes that fit together by their drafts.
   void TryTogether(const std::vector<Change>& changes) {
     const auto first = [&](size_t n) { return JoinChanges(std::span(changes).first(n)); };
-    size_t too_few = 1, fit = changes.size();  // each alone was tried
+    size_t too_few = 1, fit = changes.size() + 1;  // each alone was tried
     int64_t bytes = 0;
     const auto fits = [&](size_t n) {
       const Drafted drafted = Draft(first(n));
       if (drafted.fits) fit = n, bytes = drafted.bytes;
       return drafted.fits;
     };
-    if (fit <= too_few) return;
-    if (!HasTime(a_draft_)) {
-      untried_.push_back(FlagsText(RecipeRows(), first(fit).recipe));
-      return;
-    }
-    if (!fits(fit)) return;
-    while (fit - too_few > 1 && HasTime(a_draft_ + a_plan_)) {
+    const auto is_found = [&] { return fit <= changes.size(); };
+    while (fit - too_few > 1 && HasTime(a_draft_ + (is_found() ? a_plan_ : 0))) {
       const size_t n = (too_few + fit) / 2;
       if (!fits(n)) too_few = n;
+    }
+    if (!is_found()) {
+      if (fit - too_few > 1) untried_.push_back(FlagsText(RecipeRows(), first(fit - 1).recipe));
+      return;
     }
     // Gaps between registers, or other programs, may need more than the draft says.
     while (!Compile(first(fit), bytes) && fit < changes.size() && HasTime(a_draft_ + a_plan_)) {
