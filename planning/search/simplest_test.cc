@@ -62,6 +62,7 @@ TEST_CASE("simplest: it is shown first, and the fastest says what it would win")
   result.found = {Plan("--mesh=data=8,context=2,tensor=2", 3.80, 73), Plan("--mesh=pipe=32", 3.82),
                   Plan("--mesh=data=32 --shard=weights", 3.85, 47)};
   result.bound_seconds = 3.8 / 1.01;
+  result.complete = true;
   const Report report = DescribeResult({.model = "m", .capacity = kCapacity}, result);
   const size_t first = report.text.find("\n1  3.850 s"), second = report.text.find("\n2  3.800 s");
   CHECK(first < second);

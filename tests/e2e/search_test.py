@@ -156,7 +156,7 @@ class SearchTest(FolderCase):
         self.assertIn("--device=cpu", self.json("--cluster=h100", "--device=cpu", "--fix=data=2,micro_batches=1")["plans"][0]["flags"])
 
     def test_nothing_fits(self):
-        self.refuse(["no plan that was tried fits 9.77 KiB", "nearest to it is a plan that needs ", "--mesh=", "use more devices"],
+        self.refuse(["nothing fits 9.77 KiB", "nearest to it is a plan that needs ", "--mesh=", "use more devices"],
                     "--memory=10000", "--fix=data=2,micro_batches=1")
 
     def test_what_is_missing(self):
@@ -179,7 +179,7 @@ class SearchTest(FolderCase):
         for flags, words in [
                 (["--devices=0"], ["--devices=0: is out of range"]), (["--devices=-8"], ["--devices=-8: is out of range; use 1 or more"]),
                 (["--devices=many"], ["is no whole number"]), (["--devices=2..4"], ["is a range, and one number is needed"]),
-                (["--devices=7", "--fix=tensor=2"], ["--devices=7: no mesh has so many devices", "tensor=2 is fixed", "use 4 or 8"]),
+                (["--devices=7", "--fix=tensor=2"], ["--devices=7: no mesh has so many devices", "tensor=2 is fixed", "use 6 or 8"]),
                 (["--batch=7", "--fix=data=2"], ["--batch=7: is divided evenly by no mesh", "use a multiple of 2"]),
                 (["--batch=0"], ["--batch=0: is out of range"]),
                 (["--fix=tensr=2"], ['--fix=tensr=2: "tensr" is nothing that the search chooses; did you mean tensor?']),
@@ -188,7 +188,7 @@ class SearchTest(FolderCase):
                 (["--fix=schedule=zb"], ["--fix=schedule=zb"]), (["--fix=expert=2"], ["no mixture of experts"]),
                 (["--why_not=pipe=two"], ["--why_not=pipe=two: is no whole number"]),
                 (["--why_not=pipe=1", "--fix=pipe=2"], ["--why_not=pipe=1: contradicts"]),
-                (["--compare=pipe=two"], ["--compare=pipe=two: is no whole number"]), (["--compare="], ["--compare=: has no value"]),
+                (["--compare=pipe=two"], ["--compare=pipe=two: is no whole number"]), (["--compare="], ["--compare=: is empty"]),
                 (["--compare=tensr=2"], ["did you mean tensor?"]), (["--compare=pipe=1", "--fix=pipe=2"], ["--compare=pipe=1: contradicts"]),
                 (["--compare=pipe=1", "--out=x.plan"], ["--out: acts on nothing with --compare"]),
                 (["--compare=pipe=1", "--out_recipe=x"], ["--out_recipe: acts on nothing with --compare"]),
@@ -264,7 +264,7 @@ class SearchTest(FolderCase):
 
     def test_the_time_ends(self):
         done = run(*SMALL, "--budget_seconds=1e-9", cwd=self.dir, code=2)[1]
-        self.assertIn("the time ended before a plan was found; give a larger --budget_seconds", done)
+        self.assertIn("give a larger --budget_seconds", done)
 
 
 if __name__ == "__main__":
