@@ -83,7 +83,9 @@ class SplitFinder {
     const proto::ProgramFacts& facts = FindFacts(plan_, train_);
     for (const proto::Actor& actor : train_.actor()) {
       const proto::ActorFacts& fact = FindFacts(facts, actor.id());
-      if (fact.has_block() && fact.flops() > 0) of_stage[actor.stage()].insert(fact.block());
+      const OpDef* def = FindOpDef(actor.kernel());
+      const bool computes = def != nullptr && def->HasProducts();
+      if (computes && fact.has_block()) of_stage[actor.stage()].insert(fact.block());
     }
     size_t least = of_stage.empty() ? 0 : of_stage.begin()->second.size(), most = least;
     for (const auto& [stage, blocks] : of_stage) {

@@ -170,6 +170,25 @@ class ShardingTest(FolderCase):
                  for name in ["none", "split"]]
         self.assertEqual(*texts)
 
+    def test_what_axes_split(self):
+        def axes(*flags):
+            told = json.loads(self.compile(*flags)[0])["headline"]["axes"]
+            return {axis["axis"]: (axis["splits"], axis["gathers"]) for axis in told}
+        products = "products by heads, inner, vocab"
+        self.assertEqual(axes("--mesh=pipe=2,data=2,tensor=2"),
+                         {"pipe": (["blocks, 1 a stage"], 0), "data": (["batch"], 0), "tensor": ([products], 0)})
+        self.assertEqual(axes("--mesh=data=2,context=2", "--shard=weights"),
+                         {"data": (["batch", "weights"], 0), "context": (["positions", "weights"], 0)})
+        self.assertEqual(axes("--mesh=data=2", "--shard=states"), {"data": (["batch", "states"], 0)})
+        # With many tokens a micro-batch it costs less to gather weights than activations.
+        many = ("--mesh=tensor=2", "--batch=1024")
+        self.assertEqual(axes(*many)["tensor"][1], 4)
+        self.assertEqual(axes(*many, "--split_products"), {"tensor": ([products], 0)})
+        text = run("explain", "--plan=x.plan", cwd=self.dir)[0]
+        self.assertIn("\naxis tensor=2: " + products + "\n", text)
+        self.compile(*many)
+        self.assertIn("gathers the weights of 4 of 4 products a block\n", run("explain", "--plan=x.plan", cwd=self.dir)[0])
+
 
 if __name__ == "__main__":
     unittest.main()
