@@ -223,11 +223,14 @@ std::vector<FrameLayout> MakeFrameLayouts(const StageLifetimes& stage, bool long
                                           const std::vector<BufferRing>& rings, FrameJoin join) {
   const std::vector<Lifetime>& lives = stage.registers;
   std::vector<int> by_size;
+  std::vector<double> sizes(lives.size(), 0);
   for (int i = 0; i < static_cast<int>(lives.size()); ++i) {
-    if (!lives[i].workspace && lives[i].fills_a_step() > 1) by_size.push_back(i);
+    if (lives[i].workspace || lives[i].fills_a_step() <= 1) continue;
+    sizes[i] = SizeInTime(lives[i]);
+    by_size.push_back(i);
   }
   std::stable_sort(by_size.begin(), by_size.end(),
-                   [&](int a, int b) { return SizeInTime(lives[a]) > SizeInTime(lives[b]); });
+                   [&](int a, int b) { return sizes[a] > sizes[b]; });
   std::vector<bool> taken(lives.size(), false);
   std::vector<FrameLayout> result;
   for (const Core& core : FindCores(stage, rings, join)) {

@@ -142,6 +142,8 @@ class Observation {
     seen.stage = r.proto->stage();
     seen.observed = kObserved * net_.actors[r.writer].firings / r.fires_per_fill;
     pending_ += seen.observed;
+    const int64_t all_fills = seen.observed / kObserved * kSteps;
+    seen.fills.reserve(all_fills);
     // A send to another stage, once a micro-batch, is complete long before the clock of compute
     // includes it; so is the exchange of a large gradient once a step. Both are recorded. An
     // exchange within the stage, once a micro-batch, reaches compute at once and need not be.
@@ -163,6 +165,7 @@ class Observation {
     for (const NetReader& reader : r.readers) sent = add(reader.actor) || sent;
     seen.fetched = fetched;
     if (!sent) return;
+    for (Accessor& accessor : seen.accessors) accessor.counts.reserve(all_fills);
     seen.sent = static_cast<int>(sent_[seen.stage].size());
     sent_[seen.stage].push_back(id);
   }
@@ -349,7 +352,8 @@ bool MeetInBuffer(const Lifetime& a, const Lifetime& b, int64_t buffers, int64_t
   const auto fills = std::ssize(a.fills);
   const int32_t *a_over = a.CompletedFills(b), *b_over = b.CompletedFills(a);
   for (int64_t buffer = 0; buffer < buffers; ++buffer) {
-    for (int64_t i = buffer, j = (buffer + buffers - further) % buffers; i < fills && j < fills;) {
+    const int64_t of_b = buffer < further ? buffer + buffers - further : buffer - further;
+    for (int64_t i = buffer, j = of_b; i < fills && j < fills;) {
       if (a.fills[i].second < b.fills[j].first || (b_over != nullptr && i < b_over[j])) {
         i += buffers;
       } else if (b.fills[j].second < a.fills[i].first || (a_over != nullptr && j < a_over[i])) {

@@ -109,10 +109,13 @@ class FirstFit {
   int64_t LeastFree(int part, int64_t at) const {
     const int64_t bytes = parts_[part].bytes;
     const BitSet& met = parts_.met_by(part);
-    for (const Placed& other : placed_) {
-      if (other.begin - at >= bytes) break;
-      // Without a branch: whether two meet is hard to predict.
-      at = std::max(at, met.Contains(other.part) ? other.end : 0);
+    for (const Block& block : blocks_) {
+      if (block.end <= at) continue;
+      for (const Placed& other : block.placed) {
+        if (other.begin - at >= bytes) return at;
+        // Without a branch: whether two meet is hard to predict.
+        at = std::max(at, met.Contains(other.part) ? other.end : 0);
+      }
     }
     return at;
   }
@@ -122,9 +125,7 @@ class FirstFit {
     for (int part = parts_.first(piece); part < parts_.end(piece); ++part) {
       const int64_t begin = offset + parts_[part].offset, end = begin + parts_[part].bytes;
       packing_.bytes = std::max(packing_.bytes, end);
-      const auto after = [](int64_t at, const Placed& other) { return at < other.begin; };
-      placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), begin, after),
-                     {begin, end, part});
+      Insert({begin, end, part});
     }
   }
 
@@ -132,9 +133,38 @@ class FirstFit {
     int64_t begin = 0, end = 0;
     int part = 0;
   };
+  // Neighbours by `begin`. Those that end before what is free are passed over together.
+  struct Block {
+    std::vector<Placed> placed;  // not empty
+    int64_t end = 0;             // of all
+  };
+  static constexpr size_t kMostPlaced = 64;
+
+  void Insert(const Placed& placed) {
+    const auto after = [&](const auto& other) { return placed.begin < other.begin; };
+    if (blocks_.empty()) return blocks_.push_back({{placed}, placed.end});
+    // The last block that does not begin after it, or the first.
+    Block& in = *std::find_if(blocks_.rbegin(), blocks_.rend() - 1,
+                              [&](const Block& other) { return !after(other.placed.front()); });
+    in.placed.insert(std::find_if(in.placed.begin(), in.placed.end(), after), placed);
+    in.end = std::max(in.end, placed.end);
+    if (in.placed.size() > kMostPlaced) Halve(&in - blocks_.data());
+  }
+
+  void Halve(size_t at) {
+    Block& first = blocks_[at];
+    const auto middle = first.placed.begin() + kMostPlaced / 2;
+    Block second{{middle, first.placed.end()}};
+    first.placed.erase(middle, first.placed.end());
+    for (Block* block : {&first, &second}) {
+      block->end = 0;
+      for (const Placed& placed : block->placed) block->end = std::max(block->end, placed.end);
+    }
+    blocks_.insert(blocks_.begin() + static_cast<int64_t>(at) + 1, std::move(second));
+  }
 
   const Parts& parts_;
-  std::vector<Placed> placed_;  // by `begin`
+  std::vector<Block> blocks_;  // by `begin`
   Packing packing_;
 };
 

@@ -27,8 +27,9 @@ std::vector<Run> FindRuns(const Sequence& items) {
   for (size_t at = 0; at < items.size();) {
     size_t length = 1, most = repeats(at, 1);
     for (size_t l = 2; 2 * l <= items.size() - at; ++l) {
+      if (!(items[at + l] == items[at])) continue;  // nearly always: no repetition
       // Repeats of what repeats itself cover no more.
-      if (l % length == 0 && l <= length * most) continue;
+      if (l <= length * most && l % length == 0) continue;
       const size_t times = repeats(at, l);
       if (times > 1 && times * l > most * length) length = l, most = times;
     }

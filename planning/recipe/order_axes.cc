@@ -18,6 +18,7 @@
 #include "oneflow_core/cost/kernel_cost.h"
 #include "oneflow_core/tensor/primitive.h"
 #include "oneflow_core/tensor/tensor_proto.h"
+#include "planning/recipe/shorten_model.h"
 
 namespace oneflow {
 namespace {
@@ -71,21 +72,25 @@ class Buckets {
 };
 
 // The exchanges of a step; layers have the same ones.
-std::vector<Exchange> CollectExchanges(const Graph& graph, int64_t micro_batches,
-                                       int64_t bucket_bytes) {
+std::vector<Exchange> CollectExchanges(const Graph& graph, const StandIn& stand_in,
+                                       int64_t micro_batches, int64_t bucket_bytes) {
   Buckets buckets;
   std::vector<Exchange> exchanges;
   std::map<decltype(Exchange().Key()), size_t> known;
   for (const Op& op : graph.ops) {
     if (!IsExchange(op.kind)) continue;
-    const Exchange one = MakeExchange(graph, op);
+    Exchange one = MakeExchange(graph, op);
+    const double times = op.block == stand_in.block ? stand_in.times : 1;
     if (op.phase == Phase::kUpdate && IsCollective(op.kind) && bucket_bytes > 0) {
+      one.work.written *= times;
+      one.work.received *= times;
       buckets.Add(one);
       continue;
     }
     const auto [it, fresh] = known.try_emplace(one.Key(), exchanges.size());
     if (fresh) exchanges.push_back(one);
-    exchanges[it->second].firings += IsOnceAStep(op.phase) ? 1 : static_cast<double>(micro_batches);
+    exchanges[it->second].firings +=
+        times * (IsOnceAStep(op.phase) ? 1 : static_cast<double>(micro_batches));
   }
   buckets.AddTo(static_cast<double>(bucket_bytes), &exchanges);
   return exchanges;
@@ -126,9 +131,9 @@ Mesh Join(const std::vector<std::vector<Mesh::Axis>>& groups) {
 // Finds the cheapest of meshes with the axes of `graph`, tried one after the other.
 class Cheapest {
  public:
-  Cheapest(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
-           int64_t bucket_bytes)
-      : exchanges_(CollectExchanges(graph, micro_batches, bucket_bytes)),
+  Cheapest(const Graph& graph, const StandIn& stand_in, const proto::Cluster& cluster,
+           int64_t micro_batches, int64_t bucket_bytes)
+      : exchanges_(CollectExchanges(graph, stand_in, micro_batches, bucket_bytes)),
         cluster_(cluster),
         kernels_(cluster.device()),
         best_(graph.mesh),
@@ -153,10 +158,10 @@ class Cheapest {
 }  // namespace
 
 Mesh OrderAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
-               int64_t bucket_bytes) {
+               int64_t bucket_bytes, const StandIn& stand_in) {
   const std::vector<std::vector<Mesh::Axis>> groups = Groups(graph.mesh);
   if (groups.size() > kMostGroups) return graph.mesh;
-  Cheapest cheapest(graph, cluster, micro_batches, bucket_bytes);
+  Cheapest cheapest(graph, stand_in, cluster, micro_batches, bucket_bytes);
   std::vector<size_t> order(groups.size());
   std::iota(order.begin(), order.end(), size_t{0});
   while (std::next_permutation(order.begin(), order.end())) {
@@ -174,7 +179,7 @@ Mesh PlaceStages(const Graph& graph, const proto::Cluster& cluster, int64_t micr
   Mesh others = graph.mesh;
   others.axes.erase(others.axes.begin() + axis);
   const std::vector<std::vector<Mesh::Axis>> groups = Groups(others);
-  Cheapest cheapest(graph, cluster, micro_batches, bucket_bytes);
+  Cheapest cheapest(graph, {}, cluster, micro_batches, bucket_bytes);
   for (size_t at = 0; at <= groups.size(); ++at) {
     std::vector<std::vector<Mesh::Axis>> with = groups;
     with.insert(with.begin() + static_cast<int64_t>(at), {graph.mesh.axes[axis]});
@@ -225,6 +230,20 @@ proto::Recipe ForOrder(proto::Recipe recipe, Mesh mesh) {
   return recipe;
 }
 
+// Blocks of a model that tell what all exchange: those at its ends have other neighbours.
+constexpr int kFewBlocks = 4, kMiddleBlock = 1;
+
+// Leaves out blocks that are like others; the result says which one stands for them. A graph that
+// states layouts, or whose blocks differ, stays whole.
+StandIn Shorten(proto::Graph* graph) {
+  const int blocks = CountBlocks(*graph);
+  if (blocks <= kFewBlocks || graph->layout_size() > 0) return {};
+  absl::StatusOr<proto::Graph> few = WithBlocks(*graph, kFewBlocks);
+  if (!few.ok()) return {};
+  *graph = *std::move(few);
+  return {kMiddleBlock, static_cast<double>(blocks - kFewBlocks + 1)};
+}
+
 // The axes of one stage, ordered. The exchanges of the first program decide, boxed for equal links:
 // boxed for unequal links, it would exchange little along whatever axis crosses the slow ones, and
 // that axis would stay there.
@@ -232,6 +251,7 @@ absl::StatusOr<Mesh> OrderStage(GraphSource source, PlanRequest request) {
   ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(request.recipe.mesh()));
   if (mesh.axes.size() < 2) return mesh;
   for (proto::Op& op : *source.graph.mutable_op()) op.clear_stage();
+  const StandIn stand_in = Shorten(&source.graph);
   const proto::Cluster cluster = request.cluster;
   request.cluster = Flat(std::move(request.cluster), mesh);
   ASSIGN_OR_RETURN(const FrontEnd front_end,
@@ -239,7 +259,7 @@ absl::StatusOr<Mesh> OrderStage(GraphSource source, PlanRequest request) {
   const ProgramDraft& first = front_end.boxed->drafts.front();
   const proto::Recipe& recipe = front_end.plan.recipe();
   return OrderAxes(first.graph, cluster, first.spec.micro_batches,
-                   recipe.overlap() ? recipe.bucket_bytes() : 0);
+                   recipe.overlap() ? recipe.bucket_bytes() : 0, stand_in);
 }
 
 }  // namespace

@@ -15,6 +15,12 @@
 
 namespace oneflow {
 
+// A block whose exchanges are those of `times` equal ones, in a graph without the others.
+struct StandIn {
+  int block = -2;  // none
+  double times = 1;
+};
+
 // Returns graph.mesh with its axes in the order in which the boxing of a step takes the least time,
 // one exchange after the other. Times are those of the search and of the simulator (boxing_cost.h).
 // The order stays unless another takes less. `graph` is the boxed graph of the program that
@@ -29,7 +35,7 @@ namespace oneflow {
 //
 // OrderAxes tries all orders; more than six axes have too many and keep theirs.
 Mesh OrderAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
-               int64_t bucket_bytes);
+               int64_t bucket_bytes, const StandIn& stand_in = {});
 
 // Tries only the orders that move the stage axis.
 Mesh PlaceStages(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,

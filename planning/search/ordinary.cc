@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "oneflow_core/recipe/forms.h"
 #include "planning/search/list_meshes.h"
+#include "planning/search/short_plan.h"
 
 namespace oneflow {
 namespace {
@@ -57,7 +58,7 @@ bool IsOrdinary(const SearchSpec& spec, int blocks, const proto::Recipe& group) 
   if (group.chunks() > 1 && blocks % (mesh.stages() * group.chunks()) != 0) return false;
   const int64_t parts = int64_t{data} * FindDegree(mesh, "expert");
   const int64_t sequences =
-      FindMostSequences(spec.given.recipe.batch(), group.micro_batches(), parts);
+      FindMostSequences(FindShortSpec(spec.given, group).sequences, 1, parts);
   const bool few =
       std::find(std::begin(kSequences), std::end(kSequences), sequences) != std::end(kSequences);
   if (!few && group.micro_batches() > 1) return false;

@@ -6,7 +6,6 @@
 #include <ctime>
 #include <future>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <semaphore>
 #include <set>
@@ -14,12 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/compared_text.h"
-#include "oneflow_core/recipe/forms.h"
 #include "planning/recipe/make_plan.h"
 #include "planning/search/evaluate.h"
+#include "planning/search/experience.h"
 #include "planning/search/ladder.h"
 #include "planning/search/ordinary.h"
 #include "planning/search/simplest.h"
@@ -39,35 +37,6 @@ constexpr double kPromising[] = {1.03, 1.005};
 // Bytes of layouts that were chosen for equal graphs: plans of a group and its neighbours have
 // many.
 constexpr size_t kMostKnownBytes = size_t{256} << 20;
-
-// The bytes of a plan over what short plans say, as a rule: packing leaves gaps, larger ones where
-// chunks and gathered weights come and go. What is compiled first corrects it.
-constexpr double kPacking = 1.03, kPackingOfChunks = 1.06, kPackingOfGathers = 1.03;
-
-double UsualPacking(const proto::Recipe& group) {
-  return kPacking * (group.chunks() > 1 ? kPackingOfChunks : 1) *
-         (group.shard().weights().empty() ? 1 : kPackingOfGathers);
-}
-
-// Groups whose plans have gaps of about the same size.
-std::string PackingKey(const proto::Recipe& group) {
-  return absl::StrCat(group.schedule(), " ", kShardForm.print(group.shard()));
-}
-
-// Groups whose formulas are about as far off.
-std::string FindKind(const proto::Recipe& group) {
-  return absl::StrCat(kMeshForm.print(group.mesh()), " ", group.schedule());
-}
-
-// What short plans said over what formulas did.
-struct Correction {
-  double sum = 0;
-  int count = 0;
-  void Add(double ratio) { sum += ratio, ++count; }
-  double Mean() const { return count == 0 ? 1 : sum / count; }
-};
-// One that short plans say is too large, unlike its formula.
-constexpr double kTooLarge = 1.5;
 
 // What a plan is tried behind that may not fit.
 constexpr double kTight = 1.1;
@@ -155,11 +124,9 @@ class Searcher {
   void ListNext(bool uniform) {
     for (; listed_ < states_.size() && (!uniform || ladder_.IsUniform(listed_)); ++listed_) {
       const proto::Recipe& group = ladder_.group(listed_);
-      const auto kind = kinds_by_name_.emplace(FindKind(group), kinds_by_name_.size());
-      kinds_.push_back(kind.first->second);
-      corrections_.resize(kinds_by_name_.size());
+      experience_.AddGroup(group);
       queue_.insert({states_[listed_].bound, listed_});
-      Apply(listed_, ladder_.List(listed_, UsualPacking(group)));
+      Apply(listed_, ladder_.List(listed_, experience_.Packing(group)));
     }
   }
 
@@ -283,7 +250,7 @@ class Searcher {
   // The seconds of a group that is listed, as far off as those of others that are alike were.
   double Likely(size_t i) const {
     const bool listed = states_[i].rung == Rung::kListed;
-    return states_[i].seconds * (listed ? corrections_[kinds_[i]].Mean() : 1) *
+    return states_[i].seconds * (listed ? experience_.Correction(i) : 1) *
            (states_[i].tight ? kTight : 1);
   }
 
@@ -301,8 +268,7 @@ class Searcher {
     spent_[static_cast<int>(rung)] += cost;
     climbs_[i] = true;
     const proto::Recipe& group = ladder_.group(i);
-    const auto known = packing_.find(PackingKey(group));
-    const double packing = known == packing_.end() ? UsualPacking(group) : known->second;
+    const double packing = experience_.Packing(group);
     const auto climb = [this, i, packing] {
       cores_.acquire();
       const double begin = Seconds();
@@ -332,8 +298,7 @@ class Searcher {
     running_.erase(first);
     climbs_[i] = false;
     if (rung == Rung::kListed) {
-      const double ratio = finding.state.seconds / states_[i].seconds;
-      corrections_[kinds_[i]].Add(ratio > 0 && ratio < kNever ? ratio : kTooLarge);
+      experience_.AddEstimate(i, states_[i].seconds, finding.state.seconds);
     }
     Apply(i, std::move(finding));
     const bool estimated = states_[i].rung == Rung::kEstimated && states_[i].seconds < kNever;
@@ -361,8 +326,7 @@ class Searcher {
     counts.short_plans += finding.short_plans;
     if (finding.did_not_fit) ++counts.did_not_fit;
     if (finding.packing > 0) {
-      double& packing = packing_[PackingKey(ladder_.group(i))];
-      packing = std::max(packing, finding.packing);
+      experience_.AddPacking(ladder_.group(i), finding.packing);
     }
     states_[i] = std::move(finding.state);
     if (!finding.refusal.ok()) {
@@ -486,15 +450,12 @@ class Searcher {
   std::vector<GroupState> states_;               // by group
   std::vector<bool> climbs_;                     // by group: whether it does
   size_t listed_ = 0;                            // groups, the first ones
-  std::map<std::string, size_t> kinds_by_name_;  // of FindKind
-  std::vector<size_t> kinds_;                    // by group
-  std::vector<Correction> corrections_;          // by kind
+  Experience experience_;
   const std::chrono::steady_clock::time_point start_;
   double reported_ = 0;
   std::set<std::pair<double, size_t>> queue_;  // by bound: groups that are not yet decided
   double closed_ = kNever;                     // the least bound of those compiled
   std::vector<Running> running_;
-  std::map<std::string, double> packing_;        // by PackingKey: at most
   double spent_[std::size(kClimbCosts)] = {};    // by rung, on the clock of kClimbCosts
   double longest_[std::size(kClimbCosts)] = {};  // by rung: seconds of a climb
   absl::Status refusal_;                         // the first

@@ -10,8 +10,8 @@
 #include "oneflow_core/recipe/complete_recipe.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "planning/recipe/make_plan.h"
+#include "planning/recipe/shorten_model.h"
 #include "planning/search/played_step.h"
-#include "planning/search/shorten_model.h"
 #include "planning/search/stage_runs.h"
 #include "planning/simulate/simulate_on.h"
 

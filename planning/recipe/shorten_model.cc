@@ -1,4 +1,4 @@
-#include "planning/search/shorten_model.h"
+#include "planning/recipe/shorten_model.h"
 
 #include <algorithm>
 #include <map>

@@ -1,0 +1,53 @@
+#include "planning/search/experience.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/recipe/forms.h"
+
+namespace oneflow {
+namespace {
+
+// Of a plan that short plans say is too large, unlike its formula.
+constexpr double kTooLarge = 1.5;
+
+constexpr double kPacking = 1.03, kPackingOfChunks = 1.06, kPackingOfGathers = 1.03;
+
+std::string PackingKey(const proto::Recipe& group) {
+  return absl::StrCat(group.schedule(), " ", kShardForm.print(group.shard()));
+}
+
+}  // namespace
+
+void Experience::AddGroup(const proto::Recipe& group) {
+  const std::string kind = absl::StrCat(kMeshForm.print(group.mesh()), " ", group.schedule());
+  kind_of_.push_back(kinds_.emplace(kind, kinds_.size()).first->second);
+  ratios_.resize(kinds_.size());
+}
+
+void Experience::AddEstimate(size_t group, double formula_seconds, double seconds) {
+  const double ratio = seconds / formula_seconds;
+  Ratios& ratios = ratios_[kind_of_[group]];
+  ratios.sum += std::isfinite(ratio) && ratio > 0 ? ratio : kTooLarge;
+  ++ratios.count;
+}
+
+double Experience::Correction(size_t group) const {
+  const Ratios& ratios = ratios_[kind_of_[group]];
+  return ratios.count == 0 ? 1 : ratios.sum / ratios.count;
+}
+
+void Experience::AddPacking(const proto::Recipe& group, double packing) {
+  double& most = packing_[PackingKey(group)];
+  most = std::max(most, packing);
+}
+
+double Experience::Packing(const proto::Recipe& group) const {
+  const auto known = packing_.find(PackingKey(group));
+  if (known != packing_.end()) return known->second;
+  return kPacking * (group.chunks() > 1 ? kPackingOfChunks : 1) *
+         (group.shard().weights().empty() ? 1 : kPackingOfGathers);
+}
+
+}  // namespace oneflow

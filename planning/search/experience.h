@@ -1,0 +1,39 @@
+// What climbs of some groups tell of others that are alike.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "proto/recipe.pb.h"
+
+namespace oneflow {
+
+class Experience {
+ public:
+  // Groups are numbered in the order in which they come.
+  void AddGroup(const proto::Recipe& group);
+
+  // Formulas said one time of a group's plan, short plans another; infinite: none fits.
+  void AddEstimate(size_t group, double formula_seconds, double seconds);
+  // Short plans over formulas, as a rule, of groups with the same mesh and schedule.
+  double Correction(size_t group) const;
+
+  // The bytes of a compiled plan over what short plans said.
+  void AddPacking(const proto::Recipe& group, double packing);
+  // The most of plans with the same schedule and sharding; until there is one, what is usual:
+  // packing leaves gaps, larger ones where chunks and gathered weights come and go.
+  double Packing(const proto::Recipe& group) const;
+
+ private:
+  struct Ratios {
+    double sum = 0;
+    int count = 0;
+  };
+  std::map<std::string, size_t> kinds_;  // by mesh and schedule
+  std::vector<size_t> kind_of_;          // by group
+  std::vector<Ratios> ratios_;           // by kind
+  std::map<std::string, double> packing_;
+};
+
+}  // namespace oneflow
