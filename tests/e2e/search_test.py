@@ -4,9 +4,11 @@ import math
 import os
 import re
 import shlex
+import signal
+import subprocess
 import unittest
 
-from tests.e2e.cli import FolderCase, run
+from tests.e2e.cli import FolderCase, ONEFLOW, run
 
 CLUSTER = """name: "two nodes"
 device { kind: CPU peak_flops: 1e11 memory_bandwidth: 1e10 kernel_threads: 1 memory_bytes: 100000000 }
@@ -265,6 +267,22 @@ class SearchTest(FolderCase):
     def test_the_time_ends(self):
         done = run(*SMALL, "--budget_seconds=1e-9", cwd=self.dir, code=2)[1]
         self.assertIn("give a larger --budget_seconds", done)
+
+    def test_an_interrupted_search_prints_what_it_found(self):
+        run("model", "llama", "--preset=llama3-8b", "--sequence=8192", "--out=large.textproto", cwd=self.dir)
+        command = ["search", "--graph=large.textproto", "--devices=64", "--batch=512", "--cluster=h100", "--precision=bf16",
+                   "--budget_seconds=3600"]
+        process = subprocess.Popen([ONEFLOW, *command], cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        self.addCleanup(process.kill)
+        for line in process.stderr:
+            if "; best " in line:
+                break
+        process.send_signal(signal.SIGINT)
+        table, _ = process.communicate(timeout=250)
+        self.assertEqual(0, process.returncode)
+        self.assertRegex(table, r"\n *1 +[0-9.]+ s")
+        self.assertIn("estimated: no other plan group is more than", table)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <string_view>
@@ -24,6 +25,7 @@
 #include "planning/simulate/simulate_on.h"
 #include "tools/oneflow/cli/device_range.h"
 #include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/interrupt.h"
 #include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/recipe_flags.h"
@@ -231,6 +233,9 @@ absl::Status SearchPlans(const Arguments& args) {
   ASSIGN_OR_RETURN(SearchOptions options, ReadSearchOptions(args));
   ProgressLine line;
   options.observe = [&](const SearchProgress& progress) { line.Print(progress); };
+  std::atomic<bool> is_interrupted = false;
+  const Interrupt interrupt([&] { is_interrupted = true; });
+  options.stop = [&] { return is_interrupted.load(); };
   const ResultFrame frame{.model = spec.source.graph.name(),
                           .cluster = spec.given.cluster.name(),
                           .devices = spec.devices,

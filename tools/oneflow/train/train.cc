@@ -19,7 +19,7 @@
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/train/check_run.h"
-#include "tools/oneflow/train/interrupt.h"
+#include "tools/oneflow/cli/interrupt.h"
 #include "tools/oneflow/train/join.h"
 #include "tools/oneflow/train/prepare_training.h"
 #include "tools/oneflow/train/run_facts.h"

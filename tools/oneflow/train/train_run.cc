@@ -15,7 +15,7 @@
 #include "planning/measure/kernel_time.h"
 #include "tools/oneflow/cli/backend_flags.h"
 #include "tools/oneflow/cli/precision.h"
-#include "tools/oneflow/train/interrupt.h"
+#include "tools/oneflow/cli/interrupt.h"
 #include "tools/oneflow/train/promise_run.h"
 #include "tools/oneflow/train/training_data.h"
 #include "training/trainer/trainer.h"

@@ -1,4 +1,4 @@
-#include "tools/oneflow/train/interrupt.h"
+#include "tools/oneflow/cli/interrupt.h"
 
 #include <atomic>
 #include <chrono>

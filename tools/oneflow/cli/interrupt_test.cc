@@ -1,4 +1,4 @@
-#include "tools/oneflow/train/interrupt.h"
+#include "tools/oneflow/cli/interrupt.h"
 
 #include <catch2/catch.hpp>
 #include <csignal>
