@@ -8,7 +8,8 @@ from benchmarks import search, search_cpu, search_models, tables
 from benchmarks.rank_order import choose_spread, distance_from_best, kendall_tau, pairs_apart, thin
 
 PLAN = {"step_seconds": 2.5, "mfu": 0.4, "bytes_a_device": 7, "flags": "--graph=a b --mesh=data=2 --shard=states"}
-FOUND = {"given": "--graph=a b", "gap": 0.01, "complete": True, "counts": {"families": 3}, "plans": [PLAN]}
+FOUND = {"given": "--graph=a b", "gap": 0.01, "estimated_gap": 0.0, "complete": True, "counts": {"families": 3}, "plans": [PLAN],
+         "simplest": 0, "cpu_seconds_until_estimate": 1.0, "cpu_seconds_until_plan": 2.0}
 
 
 class TauTest(unittest.TestCase):
@@ -89,10 +90,14 @@ class ReadTest(unittest.TestCase):
         self.assertEqual(["a: by hand it is faster, ratio 0.9900", "c: nothing found"], search.failures_of_models(rows))
 
     def test_rows_of_all_ends(self):
-        found = {"seconds": 1.0, "resident_mib": 10.0, "step": 2.0, "mfu": 0.5, "gap": None, "complete": False, "flags": "--mesh=data=2"}
+        found = {"seconds": 1.0, "resident_mib": 10.0, "step": 2.0, "mfu": 0.5, "gap": None, "estimated_gap": 0.05, "complete": False,
+                 "flags": "--mesh=data=2", "until_estimate": 1.5, "until_plan": 2.5, "simplest": "--mesh=data=2", "simplest_step": 2.0}
         by_hand = {"flags": "--mesh=data=4", "source": "assumed", "fits": True, "step": 3.0, "mfu": None, "bytes": 9e9}
         lines = search.format_row({"case": "a", "found": found, "by_hand": by_hand, "ratio": 1.5})
-        self.assertIn("gap unknown  ended by its budget", lines[1])
+        self.assertIn("estimated gap 5.0 %  until 1.5, 2.5 CPU s", lines[1])
+        other = search.format_found(found | {"simplest": "--mesh=data=4", "simplest_step": 2.01, "complete": True, "gap": 0.01})
+        self.assertIn("gap 1.0 %  complete", other)
+        self.assertIn("simplest step 2.010 s  --mesh=data=4", other)
         self.assertIn("ratio 1.500", lines[2])
         self.assertIn("does not fit: 9.0 GB", search.format_by_hand(by_hand | {"fits": False}, None))
         self.assertIn("not simulated", search.format_by_hand(by_hand | {"step": None}, None))

@@ -5,7 +5,8 @@ simulates the configuration that people chose, with the same flags and costs. A 
 
   step      of the plan, simulated, and its MFU
   ratio     the other step over this one; at least 1, or the search missed a plan
-  gap       by how much a plan of the space may be faster, at most
+  gap       by how much a plan of the space may be faster, at most, where the search is complete; else estimated
+  until     CPU seconds until the first estimate, and until the first plan
   seconds   that the search took, and whether it ended by itself (complete) or by --budget
   MiB       that it had resident, at most
 
@@ -69,8 +70,11 @@ def read_found(output):
     """What the JSON of `oneflow search` says of its best plan."""
     result = json.loads(output)
     best = result["plans"][0]
+    simplest = result["plans"][result["simplest"]]
     return {"step": best["step_seconds"], "mfu": best["mfu"], "bytes": best["bytes_a_device"], "gap": result["gap"],
-            "complete": result["complete"], "counts": result["counts"], "flags": candidate_flags(best, result["given"])}
+            "estimated_gap": result["estimated_gap"], "until_estimate": result["cpu_seconds_until_estimate"],
+            "until_plan": result["cpu_seconds_until_plan"], "simplest": candidate_flags(simplest, result["given"]),
+            "simplest_step": simplest["step_seconds"], "complete": result["complete"], "counts": result["counts"], "flags": candidate_flags(best, result["given"])}
 
 
 def read_compiled(output, memory_bytes):
@@ -123,8 +127,12 @@ def format_found(found):
     took = f"{found['seconds']:.1f} s, {found['resident_mib']:.0f} MiB"
     if "refused" in found:
         return f"  search   nothing found: {found['refused']}; {took}"
-    return (f"  search   step {found['step']:.3f} s  MFU {percent(found['mfu'])}  gap {percent(found['gap'])}  "
-            f"{'complete' if found['complete'] else 'ended by its budget'}  {took}  {found['flags']}")
+    gap = f"gap {percent(found['gap'])}  complete" if found["complete"] else f"estimated gap {percent(found['estimated_gap'])}"
+    lines = (f"  search   step {found['step']:.3f} s  MFU {percent(found['mfu'])}  {gap}  until {found['until_estimate']:.1f}, "
+             f"{found['until_plan']:.1f} CPU s  {took}  {found['flags']}")
+    if found["simplest"] == found["flags"]:
+        return lines
+    return lines + f"\n  simplest step {found['simplest_step']:.3f} s  {found['simplest']}"
 
 
 def format_by_hand(by_hand, ratio):

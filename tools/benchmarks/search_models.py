@@ -116,6 +116,7 @@ def llama_70b(data, source):
 
 
 MORE_DATA = "assumed: NeMo's mesh for fewer GPUs, with more data parts"
+FSDP = "assumed: FSDP, one sequence a device at once"
 META = "Llama 3's tensor and pipe degrees; chunks, recompute and data parts assumed"
 # Batches of 512 sequences of 8,192 tokens are 4M tokens; NeMo's runs on few GPUs have 128, 1M tokens.
 CASES = [
@@ -127,11 +128,22 @@ CASES = [
            batch, by_hand)
       for size, preset, devices, batch, by_hand in [
           ("8B", "llama3-8b", 8, 128, llama_8b(4, "NeMo")),
+          ("8B", "llama3-8b", 32, 128, ByHand("data=32", 1, ("--shard=weights",), FSDP)),
           ("8B", "llama3-8b", 64, 512, llama_8b(32, MORE_DATA)),
           ("70B", "llama3-70b", 64, 128, llama_70b(2, "NeMo")),
+          ("70B", "llama3-70b", 128, 512, llama_70b(4, MORE_DATA)),
           ("70B", "llama3-70b", 256, 512, llama_70b(8, MORE_DATA)),
           ("405B", "llama3.1-405b", 512, 512, llama_405b(4, META)),
+          ("405B", "llama3.1-405b", 576, 576,
+           ByHand("pipe=9,data=8,tensor=8", 1, ("--sequence_parallel", "--shard=states", *interleaved(7)),
+                  "assumed: tensor 8 in a node, stages of 14 layers", SPLIT_POLICIES)),
           ("405B", "llama3.1-405b", 1024, 512, llama_405b(8, META))]),
     Case("Mixtral 8x7B, 64 H100-80G, batch 256", ("llama", "--preset=mixtral-8x7b", "--sequence=4096"), "h100", 80, 64, 256,
          ByHand("pipe=4,data=2,expert=8", 1, ("--shard=states", *interleaved(8)), "MCore MoE")),
+    Case("Qwen3 30B-A3B, 32 H100-80G, batch 128", ("llama", "--preset=qwen3-30b-a3b", "--sequence=4096"), "h100", 80, 32, 128,
+         ByHand("data=4,expert=8", 1, ("--shard=states",), "assumed: experts in a node")),
+    Case("Nemotron 15B, 64 H100-80G, batch 256",
+         ("llama", "--layers=32", "--hidden=6144", "--heads=48", "--groups=8", "--inner=16384", "--vocab=256000", "--sequence=4096"),
+         "h100", 80, 64, 256,
+         ByHand("data=16,tensor=4", 4, ("--sequence_parallel", "--shard=states"), "NeMo's on 32, with more data parts", SPLIT_POLICIES)),
 ]
