@@ -14,6 +14,7 @@
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/tensor_proto.h"
+#include "planning/recipe/order_axes.h"
 
 namespace oneflow {
 namespace {
@@ -59,6 +60,26 @@ TEST_CASE("zero bubble is not fitted to stages that take forever") {
   request.cluster.mutable_device()->set_peak_flops(1e-320);
   CHECK_THAT(Refusal(BuildModel(SmallGpt(2)), request),
              Contains("takes inf seconds; check the rates in the cluster file"));
+}
+
+TEST_CASE("four blocks tell the order of the axes of a model whose blocks are alike") {
+  const proto::Graph graph = BuildModel(SmallGpt(8));
+  proto::Graph unlike = graph;  // all of its blocks are looked at
+  const auto norm = std::find_if(
+      unlike.mutable_op()->begin(), unlike.mutable_op()->end(),
+      [](const proto::Op& op) { return op.block() == 5 && op.kind() == "layer_norm"; });
+  REQUIRE(norm != unlike.mutable_op()->end());
+  norm->set_recompute("norm");
+  for (const char* mesh : {"data=2,tensor=4", "tensor=4,data=2", "data=4,tensor=2"}) {
+    PlanRequest few = OptionsFor(mesh, 8, 2);
+    few.cluster = Nodes();
+    PlanRequest all = few;
+    CompileCache cache;
+    std::vector<std::string> notes;
+    REQUIRE(OrderMesh({graph, "gpt", {}}, &cache, &few, &notes).ok());
+    REQUIRE(OrderMesh({unlike, "gpt", {}}, &cache, &all, &notes).ok());
+    CHECK(few.recipe.mesh().SerializeAsString() == all.recipe.mesh().SerializeAsString());
+  }
 }
 
 TEST_CASE("zero bubble holds as many micro-batches as the memory has room for") {

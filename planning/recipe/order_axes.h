@@ -43,10 +43,11 @@ Mesh PlaceStages(const Graph& graph, const proto::Cluster& cluster, int64_t micr
 
 // Orders the axes of the request's mesh for its cluster, unless keep_axis_order says otherwise or
 // the cluster has one level: first those of a stage as they would stand if it were the only one,
-// then the position of the stages. Afterwards the recipe says keep_axis_order. The order depends on
-// graph, cluster, sizes of the axes and micro-batches alone, because the order of axes other than
-// the stages' changes bits. Adds a note where it is not the written one. `program`: the last one of
-// the front end that `cache` gets; empty: all.
+// then the position of the stages. Of a model whose blocks are alike, four tell the order within a
+// stage. Afterwards the recipe says keep_axis_order. The order depends on graph, cluster, sizes of
+// the axes and micro-batches alone, because the order of axes other than the stages' changes bits.
+// Adds a note where it is not the written one. `program`: the last one of the front end that
+// `cache` gets; empty: all.
 absl::Status OrderMesh(const GraphSource& source, CompileCache* cache, PlanRequest* request,
                        std::vector<std::string>* notes, std::string_view program = "");
 
