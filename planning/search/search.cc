@@ -126,7 +126,7 @@ class Searcher {
   // A search that has found nothing yet goes on for as long again. What would not end in time, as
   // far as others like it tell, does not begin.
   bool IsInTime(size_t i) const {
-    if (i == none()) return false;
+    if (i == none() || (options_.first_fit && !result_.found.empty())) return false;
     if (result_.found.empty()) return Seconds() < 2 * options_.budget_seconds;
     double waits = 0;  // for a core
     for (const Running& climb : running_) waits += Longest(climb.group);
