@@ -81,7 +81,6 @@ class JsonNamesTest(unittest.TestCase):
                 "diff": printed("diff", "a.plan", "b.plan"),
                 "search": printed(*search, "--devices=2", "--why_not=pipe=2"),
                 "search --compare": printed(*search, "--devices=2", "--compare=data=2", "--compare=pipe=2", "--compare=data=2,pipe=2"),
-                "search --largest": printed(*search, "--devices=2", "--largest", "--memory=1MB"),
                 "search --pareto": printed(*search, "--devices=1..2", "--pareto", "--price_per_device_hour=2"),
                 "data": printed("data", "--text=text.txt", "--tokenizer=bytes", "--val_fraction=0.1", "--out=data"),
                 "train": printed("train", graph, *train, "--job_dir=.", "--eval_data=data/val.bin", "--checkpoint_dir=ckpt"),
