@@ -79,7 +79,7 @@ TEST_CASE("largest: presets, layers and sequences of a known model") {
       ListGrowths(spec, known, {"--graph=g", "--batch=8", "--clip=0"});
   REQUIRE(growths.size() == 4);
   CHECK_THAT(growths[0].name(growths[0].most), Contains("gpt3-175b, 175 B parameters"));
-  CHECK(growths[0].write(2) ==
+  CHECK(growths[0].write(3) ==
         "oneflow model gpt --preset=gpt2-124m --sequence=512 --out=largest.textproto");
   CHECK(growths[1].write(40) ==
         "oneflow model gpt --preset=gpt2-124m --layers=40 --sequence=512 --out=largest.textproto");
