@@ -30,51 +30,86 @@ constexpr StepPart kStepParts[] = {
     {"exposed exchange", [](const FoundPlan& plan) { return plan.exposed_exchange; }},
     {"waiting for other stages", Waits}};
 
-// What happens to a part that becomes `least` to `most` times as long.
-struct Verb {
+// The words for what becomes `least` to `most` times as much.
+struct Ratio {
   double least, most;
-  const char* word;
+  const char* words;
 };
-constexpr Verb kVerbs[] = {{0, 0.05, "removes"},  {0.45, 0.55, "halves"}, {0, 1, "shortens"},
-                           {1.8, 2.2, "doubles"}, {1, 1e9, "lengthens"},  {1e9, INFINITY, "adds"}};
+constexpr Ratio kRatios[] = {{0, 0.05, "hardly any "},  {0.24, 0.26, "a quarter of the "},
+                             {0.45, 0.55, "half the "}, {0, 1, "less "},
+                             {1.8, 2.2, "twice the "},  {3.9, 4.1, "four times the "},
+                             {1, 1e9, "more "},         {1e9, INFINITY, ""}};
+
+std::string RatioText(double ratio) {
+  return std::ranges::find_if(kRatios,
+                              [&](const Ratio& r) { return r.least <= ratio && ratio <= r.most; })
+      ->words;
+}
 
 std::string PartText(const StepPart& part, const FoundPlan& plan, const FoundPlan& first) {
   const double now = part.seconds(plan), before = part.seconds(first);
   const double change = (now - before) / first.step_seconds;
   if (std::abs(change) < kLeastChange) return "";
   const double ratio = before > 0 ? std::max(0.0, now) / before : INFINITY;
-  const Verb& verb = *std::ranges::find_if(
-      kVerbs, [&](const Verb& v) { return v.least <= ratio && ratio <= v.most; });
-  return absl::StrCat(verb.word, " ", part.name, " (", change < 0 ? "-" : "+",
+  return absl::StrCat(RatioText(ratio), part.name, " (", change < 0 ? "-" : "+",
                       PercentText(std::abs(change)), " of a step)");
 }
 
-std::string JoinParts(const FoundPlan& plan, const FoundPlan& first) {
-  std::vector<std::string> texts;
-  for (const StepPart& part : kStepParts) {
-    const std::string text = PartText(part, plan, first);
-    if (!text.empty()) texts.push_back(text);
+// How much a device exchanges over data axes, in parts of the model: what its stage and its part of
+// the tensors have. 0: nothing.
+double FindDataExchange(const proto::Recipe& candidate) {
+  const Mesh mesh = FindMesh(candidate);
+  if (FindDegree(mesh, "data") == 1) return 0;
+  return 1.0 / (FindDegree(mesh, "pipe") * FindDegree(mesh, "tensor"));
+}
+
+// "half the exchange over data", where the same is exchanged as often.
+std::string DataExchangeText(const proto::Recipe& a, const proto::Recipe& b) {
+  for (const char* name : {"shard", "micro_batches"}) {
+    if (ChoiceText(a, name) != ChoiceText(b, name)) return "";
   }
+  const double now = FindDataExchange(a), before = FindDataExchange(b);
+  const bool expert = FindDegree(FindMesh(a), "expert") != FindDegree(FindMesh(b), "expert");
+  if (expert || now == 0 || before == 0 || now == before) return "";
+  return RatioText(now / before) + "exchange over data";
+}
+
+std::string JoinParts(const FoundPlan& plan, const FoundPlan& first) {
+  std::vector<std::string> texts = {DataExchangeText(plan.candidate, first.candidate)};
+  for (const StepPart& part : kStepParts) texts.push_back(PartText(part, plan, first));
+  std::erase(texts, "");
   return absl::StrJoin(texts, ", ");
 }
 
-// "tensor=4 instead of 1", for each choice that differs.
+// The axes of `mesh` whose degree is another in `other`: "data=8,tensor=4".
+std::string DifferingAxes(const Mesh& mesh, const Mesh& other) {
+  std::string text;
+  for (const char* axis : kAxes) {
+    const int degree = FindDegree(mesh, axis);
+    if (degree == 1 || degree == FindDegree(other, axis)) continue;
+    absl::StrAppend(&text, text.empty() ? "" : ",", axis, "=", degree);
+  }
+  return text;
+}
+
+// "data=8,tensor=4 instead of data=32", "shard=states instead of none": each choice that differs.
 std::vector<std::string> ListDifferences(const proto::Recipe& a, const proto::Recipe& b) {
   std::vector<std::string> list;
-  const auto add = [&](const std::string& name, const std::string& now, const std::string& before) {
-    list.push_back(
-        absl::StrCat(name, "=", now, " instead of ", before.empty() ? "balanced" : before));
-  };
-  for (const char* axis : kAxes) {
-    const int now = FindDegree(FindMesh(a), axis), before = FindDegree(FindMesh(b), axis);
-    if (now != before) add(axis, absl::StrCat(now), absl::StrCat(before));
+  const Mesh mesh = FindMesh(a), other = FindMesh(b);
+  const std::string now = DifferingAxes(mesh, other), before = DifferingAxes(other, mesh);
+  if (!now.empty() || !before.empty()) {
+    list.push_back(absl::StrCat(now.empty() ? "no axis" : now, " instead of ",
+                                before.empty() ? "no axis" : before));
   }
   const bool same_degrees = list.empty();
+  const bool both_split = FindDegree(mesh, "tensor") > 1 && FindDegree(other, "tensor") > 1;
   for (const Row* row : DifferingRows(CandidateRows(), a, b)) {
-    if (row->name == "mesh" && !same_degrees) continue;
-    if (row->name == "keep_axis_order") continue;
-    const std::string now = FieldText(*row, a), before = FieldText(*row, b);
-    if (now != before) add(std::string(row->name), now.empty() ? "balanced" : now, before);
+    if (row->name == "keep_axis_order" || (row->name == "mesh" && !same_degrees)) continue;
+    if (row->name == "sequence_parallel" && !both_split) continue;
+    const std::string x = FieldText(*row, a), y = FieldText(*row, b);
+    if (x == y) continue;
+    list.push_back(absl::StrCat(std::string(row->name), "=", x.empty() ? "balanced" : x,
+                                " instead of ", y.empty() ? "balanced" : y));
   }
   return list;
 }

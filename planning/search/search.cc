@@ -111,7 +111,7 @@ class Searcher {
   };
 
   std::optional<size_t> NextClimb() {
-    if (IsOver()) return std::nullopt;
+    if (IsOver() || (options_.first_fit && !result_.found.empty())) return std::nullopt;
     std::optional<size_t> next = result_.found.empty() ? FirstClimb() : BetterClimb();
     if (listed_ < states_.size() && !next && running_.empty()) {
       ListNext(/*uniform=*/false);

@@ -20,7 +20,8 @@ struct SearchProgress {
 struct SearchOptions {
   double budget_seconds = 60;
   int threads = 1;
-  int top = 10;  // plans to find
+  int top = 10;            // plans to find
+  bool first_fit = false;  // ends with the first plan, which need not be the fastest
   // May be null; called about once a second, and whenever the best changes.
   std::function<void(const SearchProgress&)> observe;
   // May be null; true: the search ends, as if its time was over. Called from several threads.

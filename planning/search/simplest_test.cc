@@ -98,23 +98,27 @@ TEST_CASE("plan words: what differs, what it saves and costs") {
     return DifferenceText(PlanWithParts(flags, compute, exchange, waits, gib), first, "1");
   };
   CHECK(words("--mesh=data=8,tensor=4 --shard=weights", 9.6, 0.5, 0, 60) ==
-        "data=8 instead of 32, tensor=4 instead of 1: lengthens compute (+6.0 % of a step), halves "
-        "exposed exchange (-5.0 % of a step); 1.0 % longer, 60.00 GiB instead of 40.00 GiB; other "
-        "bits than 1");
+        "data=8,tensor=4 instead of data=32: a quarter of the exchange over data, more compute "
+        "(+6.0 % of a step), half the exposed exchange (-5.0 % of a step); 1.0 % longer, 60.00 GiB "
+        "instead of 40.00 GiB; other bits than 1");
   CHECK(words("--mesh=pipe=4,data=8 --schedule=zero_bubble", 9, 0.01, 0.49, 40) ==
-        "pipe=4 instead of 1, data=8 instead of 32, shard=none instead of weights, "
-        "schedule=zero_bubble instead of 1f1b: removes exposed exchange (-9.9 % of a step), adds "
-        "waiting for other stages (+4.9 % of a step); 5.0 % faster; other bits than 1");
-  CHECK(
-      words("--mesh=data=32 --shard=weights --recompute=full", 12, 2, 0, 20) ==
-      "recompute=full instead of none: lengthens compute (+30.0 % of a step), doubles exposed "
-      "exchange (+10.0 % of a step); 40.0 % longer, 20.00 GiB instead of 40.00 GiB; the bits of 1");
+        "pipe=4,data=8 instead of data=32, shard=none instead of weights, schedule=zero_bubble "
+        "instead of 1f1b: hardly any exposed exchange (-9.9 % of a step), waiting for other stages "
+        "(+4.9 % of a step); 5.0 % faster; other bits than 1");
+  CHECK(words("--mesh=data=32 --shard=weights --recompute=full", 12, 2, 0, 20) ==
+        "recompute=full instead of none: more compute (+30.0 % of a step), twice the exposed "
+        "exchange (+10.0 % of a step); 40.0 % longer, 20.00 GiB instead of 40.00 GiB; the bits of "
+        "1");
+  CHECK(words("--mesh=data=16,tensor=2 --shard=weights --sequence_parallel --micro_batches=2", 9, 1,
+              0, 40) ==
+        "data=16,tensor=2 instead of data=32, micro_batches=2 instead of 1: as fast; other bits "
+        "than 1");
   CHECK(words("--mesh=data=4x8 --shard=weights", 9.001, 1, 0, 40) ==
         "mesh=data=4x8 instead of data=32: as fast; other bits than 1");
   CHECK(words("--mesh=data=32 --shard=weights", 9, 1, 0, 40) == "the same plan as 1");
   CHECK(words("--mesh=data=32 --shard=weights --keep_axis_order", 8.5, .5, 0, 40) ==
-        "another order of axes: shortens compute (-5.0 % of a step), halves exposed exchange (-5.0 "
-        "% of a step); 10.0 % faster; the bits of 1");
+        "another order of axes: less compute (-5.0 % of a step), half the exposed exchange (-5.0 % "
+        "of a step); 10.0 % faster; the bits of 1");
 }
 
 }  // namespace

@@ -120,7 +120,7 @@ class SearchTest(FolderCase):
 
     def test_why_not(self):
         text = self.search("--fix=context=1,tensor=1,micro_batches=1", "--why_not=pipe=2")
-        self.assertRegex(text, r"\nwhy not pipe=2: the best of all \d+ plan groups with it takes .* a step for .*; pipe=2 instead of 1, ")
+        self.assertRegex(text, r"\nwhy not pipe=2: the best of all \d+ plan groups with it takes .* a step for .*; pipe=2 instead of ")
         self.assertIn("pipe=2", text.splitlines()[-1])
         self.assertIn("why_not", self.json("--fix=context=1,tensor=1,micro_batches=1", "--why_not=pipe=2"))
         self.assertIn("\nwhy not tensor=8: ", self.search("--fix=context=1,micro_batches=1,data=2", "--why_not=tensor=8"))
@@ -139,7 +139,7 @@ class SearchTest(FolderCase):
         flags = ["--compare=data=2,shard=weights", "--compare=pipe=2,recompute=full", "--compare=data=2,pipe=2"]
         text = self.search(*flags)
         self.assertRegex(text, r"\ndata=2,shard=weights +\d.*\n +--.*--mesh=data=2 .*--shard=weights.*\n +the best of all \d+ plan groups\n")
-        self.assertRegex(text, r"\npipe=2,recompute=full +\d[^\n]*\n[^\n]*\n[^\n]*\n +pipe=2 instead of 1, data=1 instead of 2, ")
+        self.assertRegex(text, r"\npipe=2,recompute=full +\d[^\n]*\n[^\n]*\n[^\n]*\n +pipe=2 instead of data=2, ")
         self.assertRegex(text, r"\ndata=2,pipe=2\n +.*no mesh")
         compared = self.json(*flags)["compare"]
         self.assertEqual([side["choices"] for side in compared], [flag.split("=", 1)[1] for flag in flags])
@@ -150,6 +150,24 @@ class SearchTest(FolderCase):
         self.assertEqual([(side["micro_batches"], side["mesh"]) for side in alone], [(1, "pipe=2")])
         small = self.json("--memory=10000", "--compare=data=2,micro_batches=1")["compare"]
         self.assertRegex(small[0]["none"], r"needs at least .* KiB: --mesh=data=2")
+
+    def test_largest(self):
+        self.write("small.recipe", 'model { family: "gpt" layers: 2 heads: 2 hidden: 16 sequence: 8 vocab: 64 }\n')
+        fixes = ["--fix=tensor=1,context=1,pipe=1,recompute=full", "--memory=2MB", "--budget_seconds=60", "--largest"]
+        command = ["search", "--recipe=small.recipe", "--devices=2", "--batch=4", "--cluster=cluster.textproto"]
+        preset, layers, sequence, batch = json.loads(run(*command, *fixes, "--format=json", cwd=self.dir)[0])["largest"]
+        self.assertRegex(preset.get("limit", preset.get("none")), r"^(tiny|small|gpt2-124m), .* parameters( does not fit|: no plan was found)")
+        self.assertTrue(batch["flags"])
+        for row in (preset, layers, sequence, batch):
+            if not row["flags"]:
+                continue  # on a busy machine
+            if "model" in row:
+                run(*shlex.split(row["model"])[1:], cwd=self.dir)
+            run("compile", *shlex.split(row["flags"]), "--out=largest.plan", cwd=self.dir)
+            self.assertLessEqual(row["bytes_a_device"], 2000000)
+        text = self.search(*fixes)
+        self.assertEqual(text.count("the numbers of the model are not known"), 3)
+        self.assertRegex(text, r"\nbatch of one micro-batch +\d.*\n +[\d,]+ sequences, [\d,]+ a device\n")
 
     def test_gpus_of_the_cluster_are_the_devices(self):
         found = self.json("--cluster=h100", "--fix=data=2,micro_batches=1")
@@ -196,6 +214,10 @@ class SearchTest(FolderCase):
                 (["--compare=pipe=1", "--out_recipe=x"], ["--out_recipe: acts on nothing with --compare"]),
                 (["--compare=pipe=1", "--why_not=pipe=2"], ["--why_not: acts on nothing with --compare"]),
                 (["--compare=pipe=1", "--pareto"], ["--pareto: acts on nothing with --compare"]),
+                (["--largest", "--top=3"], ["--top: acts on nothing with --largest"]),
+                (["--largest", "--out=x.plan"], ["--out: acts on nothing with --largest"]),
+                (["--largest", "--pareto"], ["--pareto: acts on nothing with --largest"]),
+                (["--largest", "--compare=pipe=1"], ["--largest: acts on nothing with --compare"]),
                 (["--compare=pipe=1", "--top=3"], ["--top: acts on nothing with --compare"]),
                 (["--budget_seconds=0"], ["--budget_seconds=0: leaves no time"]), (["--budget_seconds=nan"], ["leaves no time"]),
                 (["--top=0"], ["--top=0: is out of range; use 1 or more"]), (["--top=100000"], ["use at most 1000"]),

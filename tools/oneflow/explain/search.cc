@@ -31,6 +31,7 @@
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/explain/recipe_file.h"
+#include "tools/oneflow/explain/search_largest.h"
 #include "tools/oneflow/explain/search_pareto.h"
 
 namespace oneflow {
@@ -58,13 +59,14 @@ std::string ShellWord(const std::string& word) {
 }
 
 // The flags that compile takes, too, as they were given, and the kind of devices. Without --memory
-// with --pareto, where it differs from plan to plan; and without --recipe, where the graph is
-// given: what it says is among the flags.
+// with --pareto and --graph and --batch with --largest, where they differ; and without --recipe,
+// where the graph is given: what it says is among the flags.
 std::string GivenFlags(const Arguments& args, proto::DeviceKind kind) {
   std::vector<std::string> words;
   for (const auto& [name, value] : args.flags) {
     const bool own = name == "out" || name == "format" || name == "threads" ||
                      (name == "memory" && FLAGS_pareto) ||
+                     ((name == "graph" || name == "batch") && FLAGS_largest) ||
                      (name == "recipe" && !FLAGS_graph.empty()) ||
                      FindRow(CandidateRows(), name) != nullptr;
     if (own || FindFlag(verbs::kCompile, name) == nullptr) continue;
@@ -187,7 +189,7 @@ absl::Status WriteFirst(const Arguments& args, const SearchSpec& spec, const Res
 
 absl::Status CompareParts(const Arguments& args, const SearchSpec& spec,
                           const SearchOptions& options, const ResultFrame& frame) {
-  for (const char* name : {"why_not", "pareto", "out", "out_recipe", "top"}) {
+  for (const char* name : {"largest", "why_not", "pareto", "out", "out_recipe", "top"}) {
     if (!args.Given(name)) continue;
     return InputError(absl::StrCat("--", name),
                       "acts on nothing with --compare, which shows one plan of each part",
@@ -243,6 +245,7 @@ absl::Status SearchPlans(const Arguments& args) {
                           .given_flags = GivenFlags(args, spec.given.recipe.device()),
                           .space = DescribeSpace(spec)};
   if (args.Given("compare")) return CompareParts(args, spec, options, frame);
+  if (FLAGS_largest) return SearchLargest(args, spec, options, frame);
   if (FLAGS_pareto) return SearchFront(spec, devices, options, frame);
   return SearchBest(args, spec, options, frame);
 }
@@ -257,6 +260,8 @@ Verb SearchVerb() {
           "--fix=tensor=1,context=1 --why_not=pipe=2\n"
           "oneflow search --graph=gpt.textproto --devices=2 --batch=4 --cluster=h100 "
           "--compare=data=2,shard=weights --compare=pipe=2,recompute=full\n"
+          "oneflow search --graph=gpt.textproto --devices=2 --batch=4 --cluster=h100 --memory=1GB "
+          "--largest --budget_seconds=5\n"
           "oneflow search --graph=gpt.textproto --devices=2..8 --batch=8 --cluster=h100 --pareto "
           "--price_per_device_hour=2 --fix=tensor=1,context=1,micro_batches=1\n",
           SearchPlans};
