@@ -30,7 +30,7 @@ constexpr double kClimbCosts[] = {800, 4000};
 // Climbs that are begun, for each thread: one that ends early leaves it none to wait for.
 constexpr int kAhead = 3;
 // Ordinary plans that are estimated before the best of them is compiled.
-constexpr int64_t kFirstEstimates = 4;
+constexpr int64_t kFirstEstimates = 3;
 // A group that may become the best plan is tried first: it is likely, by rung, to take at most so
 // much of the best. Formulas are off by as much, short plans by less.
 constexpr double kPromising[] = {1.03, 1.005};
