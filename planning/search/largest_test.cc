@@ -89,7 +89,8 @@ TEST_CASE("largest: presets, layers and sequences of a known model") {
 
   Largest found{.step = 40, .next = 41, .refuted = true};
   found.plan.candidate = MakeCandidate(MakeRecipe("--mesh=data=4"));
-  const Report report = DescribeLargest({.model = "m"}, growths, {{.next = 1}, found, found, found});
+  const Report report =
+      DescribeLargest({.model = "m"}, growths, {{.next = 1}, found, found, found});
   CHECK_THAT(
       report.text,
       Contains("\n    40 layers, ") && Contains("\n    41 layers, ") &&

@@ -57,8 +57,7 @@ bool IsOrdinary(const SearchSpec& spec, int blocks, const proto::Recipe& group) 
   if (tensor > kMostTensor || (node > 0 && inner > node)) return false;
   if (group.chunks() > 1 && blocks % (mesh.stages() * group.chunks()) != 0) return false;
   const int64_t parts = int64_t{data} * FindDegree(mesh, "expert");
-  const int64_t sequences =
-      FindMostSequences(FindShortSpec(spec.given, group).sequences, 1, parts);
+  const int64_t sequences = FindMostSequences(FindShortSpec(spec.given, group).sequences, 1, parts);
   const bool few =
       std::find(std::begin(kSequences), std::end(kSequences), sequences) != std::end(kSequences);
   if (!few && group.micro_batches() > 1) return false;

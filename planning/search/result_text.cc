@@ -222,19 +222,20 @@ Report DescribeResult(const ResultFrame& frame, const SearchResult& result) {
   absl::StrAppend(&text, "predicted: step ", TimeText(found[simplest].step_seconds),
                   ComparedText(result.compared), "\n");
   absl::StrAppend(&text, FasterText(result, simplest == 0 ? "" : " than 2"), "\n");
-  return {std::move(text),
-          FrameJson(frame, {{"counts", CountsJson(result.counts)},
-                            {"seconds", result.seconds},
-                            {"complete", result.complete},
-                            {"bound_seconds", result.complete ? Json(result.bound_seconds) : Json()},
-                            {"gap", result.complete ? Json(gap) : Json()},
-                            {"estimated_gap", FindEstimatedGap(result)},
-                            {"cpu_seconds_until_estimate", Known(result.cpu_until_estimate)},
-                            {"cpu_seconds_until_plan", Known(result.cpu_until_plan)},
-                            {"compared", ComparedJson(result.compared)},
-                            {"simplest", simplest},
-                            {"class", {{"spread", kOrderSpread}, {"plans", alike}}},
-                            {"plans", std::move(plans)}})};
+  return {
+      std::move(text),
+      FrameJson(frame, {{"counts", CountsJson(result.counts)},
+                        {"seconds", result.seconds},
+                        {"complete", result.complete},
+                        {"bound_seconds", result.complete ? Json(result.bound_seconds) : Json()},
+                        {"gap", result.complete ? Json(gap) : Json()},
+                        {"estimated_gap", FindEstimatedGap(result)},
+                        {"cpu_seconds_until_estimate", Known(result.cpu_until_estimate)},
+                        {"cpu_seconds_until_plan", Known(result.cpu_until_plan)},
+                        {"compared", ComparedJson(result.compared)},
+                        {"simplest", simplest},
+                        {"class", {{"spread", kOrderSpread}, {"plans", alike}}},
+                        {"plans", std::move(plans)}})};
 }
 
 std::string ProgressText(const SearchProgress& progress) {

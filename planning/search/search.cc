@@ -155,8 +155,8 @@ class Searcher {
     };
     size_t cheapest = best;
     for (const auto& [bound, i] : queue_) {
-      const bool alike =
-          states_[i].rung == Rung::kEstimated && !climbs_[i] && Likely(i) <= (1 + kOrderSpread) * Likely(best);
+      const bool alike = states_[i].rung == Rung::kEstimated && !climbs_[i] &&
+                         Likely(i) <= (1 + kOrderSpread) * Likely(best);
       if (alike && slices(i) < slices(cheapest)) cheapest = i;
     }
     return cheapest;
@@ -447,9 +447,9 @@ class Searcher {
   const SearchOptions& options_;
   std::counting_semaphore<> cores_;
   Ladder ladder_;
-  std::vector<GroupState> states_;               // by group
-  std::vector<bool> climbs_;                     // by group: whether it does
-  size_t listed_ = 0;                            // groups, the first ones
+  std::vector<GroupState> states_;  // by group
+  std::vector<bool> climbs_;        // by group: whether it does
+  size_t listed_ = 0;               // groups, the first ones
   Experience experience_;
   const std::chrono::steady_clock::time_point start_;
   double reported_ = 0;

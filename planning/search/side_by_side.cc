@@ -57,9 +57,9 @@ std::string NoPlanText(const Side& side, int64_t capacity) {
     text = "none of its plans can be compiled";
   }
   if (result.nearest) {
-    absl::StrAppend(&text, "; the nearest to fitting needs ",
-                    result.nearest->bounded ? "at least " : "", ShortBytesText(result.nearest->bytes), ": ",
-                    CandidateFlags(result.nearest->candidate));
+    absl::StrAppend(
+        &text, "; the nearest to fitting needs ", result.nearest->bounded ? "at least " : "",
+        ShortBytesText(result.nearest->bytes), ": ", CandidateFlags(result.nearest->candidate));
   }
   return text;
 }

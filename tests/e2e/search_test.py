@@ -200,7 +200,7 @@ class SearchTest(FolderCase):
                 (["--devices=0"], ["--devices=0: is out of range"]), (["--devices=-8"], ["--devices=-8: is out of range; use 1 or more"]),
                 (["--devices=many"], ["is no whole number"]), (["--devices=2..4"], ["is a range, and one number is needed"]),
                 (["--devices=7", "--fix=tensor=2"], ["--devices=7: no mesh has so many devices", "tensor=2 is fixed", "use 6 or 8"]),
-                (["--batch=7", "--fix=data=2"], ["--batch=7: is divided evenly by no mesh", "use a multiple of 2"]),
+                (["--batch=1", "--fix=data=2"], ["--batch=1: has no number of micro-batches", "use 2 or more"]),
                 (["--batch=0"], ["--batch=0: is out of range"]),
                 (["--fix=tensr=2"], ['--fix=tensr=2: "tensr" is nothing that the search chooses; did you mean tensor?']),
                 (["--fix=pipe=2,pipe=1"], ["--fix=pipe=1: contradicts an earlier --fix=pipe=2"]),

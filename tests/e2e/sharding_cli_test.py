@@ -14,8 +14,8 @@ class ShardingTest(FolderCase):
         run("model", "gpt", "--layers=2", "--heads=2", "--hidden=64", "--sequence=32", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
         cls.write("text.txt", "one line of a text\n" * 100)
 
-    def compile(self, *flags, code=0):
-        return run("compile", "--graph=gpt.textproto", "--batch=16", "--threads=1", "--out=x.plan", "--format=json", *flags,
+    def compile(self, *flags, code=0, batch=16):
+        return run("compile", "--graph=gpt.textproto", f"--batch={batch}", "--threads=1", "--out=x.plan", "--format=json", *flags,
                    cwd=self.dir, code=code)
 
     def refuse(self, words, *flags):
@@ -171,23 +171,20 @@ class ShardingTest(FolderCase):
         self.assertEqual(*texts)
 
     def test_what_axes_split(self):
-        def axes(*flags):
-            told = json.loads(self.compile(*flags)[0])["headline"]["axes"]
-            return {axis["axis"]: (axis["splits"], axis["gathers"]) for axis in told}
-        products = "products by heads, inner, vocab"
+        def axes(*flags, batch=16):
+            headline = json.loads(self.compile(*flags, batch=batch)[0])["headline"]
+            return {axis["axis"]: (axis["splits"], axis["gathers"]) for axis in headline["axes"]}
         self.assertEqual(axes("--mesh=pipe=2,data=2,tensor=2"),
-                         {"pipe": (["blocks, 1 a stage"], 0), "data": (["batch"], 0), "tensor": ([products], 0)})
+                         {"pipe": (["blocks, 1 a stage"], 0), "data": (["batch"], 0), "tensor": (["products by heads, inner"], 0)})
         self.assertEqual(axes("--mesh=data=2,context=2", "--shard=weights"),
                          {"data": (["batch", "weights"], 0), "context": (["positions", "weights"], 0)})
         self.assertEqual(axes("--mesh=data=2", "--shard=states"), {"data": (["batch", "states"], 0)})
         # With many tokens a micro-batch it costs less to gather weights than activations.
-        many = ("--mesh=tensor=2", "--batch=1024")
-        self.assertEqual(axes(*many)["tensor"][1], 4)
-        self.assertEqual(axes(*many, "--split_products"), {"tensor": ([products], 0)})
-        text = run("explain", "--plan=x.plan", cwd=self.dir)[0]
-        self.assertIn("\naxis tensor=2: " + products + "\n", text)
-        self.compile(*many)
-        self.assertIn("gathers the weights of 4 of 4 products a block\n", run("explain", "--plan=x.plan", cwd=self.dir)[0])
+        self.assertEqual(axes("--mesh=tensor=2", batch=1024)["tensor"], ([], 4))
+        self.assertIn("\naxis tensor=2: gathers the weights of 4 of 4 products a block\n", run("explain", "--plan=x.plan", cwd=self.dir)[0])
+        products = "products by vocab, heads, inner"
+        self.assertEqual(axes("--mesh=tensor=2", "--split_products", batch=1024), {"tensor": ([products], 0)})
+        self.assertIn("\naxis tensor=2: " + products + "\n", run("explain", "--plan=x.plan", cwd=self.dir)[0])
 
 
 if __name__ == "__main__":
