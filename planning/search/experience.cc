@@ -12,7 +12,7 @@ namespace {
 // Of a plan that short plans say is too large, unlike its formula.
 constexpr double kTooLarge = 1.5;
 
-constexpr double kPacking = 1.03, kPackingOfChunks = 1.06, kPackingOfGathers = 1.03;
+constexpr double kPacking = 1.03, kPackingOfChunks = 1.06, kPackingOfGathers = 1.06;
 
 std::string PackingKey(const proto::Recipe& group) {
   return absl::StrCat(group.schedule(), " ", kShardForm.print(group.shard()));

@@ -31,6 +31,9 @@ constexpr double kClimbCosts[] = {800, 4000};
 constexpr int kAhead = 3;
 // Ordinary plans that are estimated before the best of them is compiled.
 constexpr int64_t kFirstEstimates = 3;
+// Of ordinary plans that are about as fast those with fewer axes come first: a short plan takes
+// twice as long for each axis.
+constexpr double kAxisCost = 0.01;
 // A group that may become the best plan is tried first: it is likely, by rung, to take at most so
 // much of the best. Formulas are off by as much, short plans by less.
 constexpr double kPromising[] = {1.03, 1.005};
@@ -235,7 +238,8 @@ class Searcher {
     size_t likely = none();
     const bool ordinary = rung == Rung::kListed && result_.found.empty();
     const auto key = [&](size_t i) {
-      return std::pair(ordinary && !ladder_.IsUniform(i), Likely(i));
+      const double more = ordinary ? kAxisCost * ladder_.group(i).mesh().axis_size() : 0;
+      return std::pair(ordinary && !ladder_.IsUniform(i), Likely(i) * (1 + more));
     };
     for (const auto& [bound, i] : queue_) {
       if (bound >= best) break;
