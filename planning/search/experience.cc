@@ -9,7 +9,7 @@
 namespace oneflow {
 namespace {
 
-// Of a plan that short plans say is too large, unlike its formula.
+// The ratio of a plan that is too large by short plans, unlike its formula.
 constexpr double kTooLarge = 1.5;
 
 constexpr double kPacking = 1.03, kPackingOfChunks = 1.06, kPackingOfGathers = 1.06;
@@ -27,9 +27,9 @@ void Experience::AddGroup(const proto::Recipe& group) {
 }
 
 void Experience::AddEstimate(size_t group, double formula_seconds, double seconds) {
-  const double ratio = seconds / formula_seconds;
+  if (!std::isfinite(formula_seconds) || formula_seconds <= 0) return;
   Ratios& ratios = ratios_[kind_of_[group]];
-  ratios.sum += std::isfinite(ratio) && ratio > 0 ? ratio : kTooLarge;
+  ratios.sum += std::isfinite(seconds) ? seconds / formula_seconds : kTooLarge;
   ++ratios.count;
 }
 

@@ -1,4 +1,4 @@
-// What climbs of some groups tell of others that are alike.
+// Findings of some groups, applied to others that are alike.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ class Experience {
   // Groups are numbered in the order in which they come.
   void AddGroup(const proto::Recipe& group);
 
-  // Formulas said one time of a group's plan, short plans another; infinite: none fits.
+  // The times of a group's plan by formulas and by short plans; infinite: none fits.
   void AddEstimate(size_t group, double formula_seconds, double seconds);
   // Short plans over formulas, as a rule, of groups with the same mesh and schedule.
   double Correction(size_t group) const;

@@ -240,6 +240,7 @@ double LeastSeconds(const std::vector<StagePolicy>& policies, double capacity) {
   for (const StagePolicy& fits : policies) {
     if (capacity > 0 && fits.bytes > capacity) continue;
     least = std::min(least, fits.seconds);
+    if (capacity <= 0) continue;
     for (const StagePolicy& other : policies) {
       if (other.bytes <= capacity || other.seconds >= fits.seconds) continue;
       const double part = (other.bytes - capacity) / (other.bytes - fits.bytes);
@@ -344,8 +345,8 @@ double FindLeastBytes(const PlanRequest& given, const proto::Recipe& group,
   return (blocks + fixed_parts) / parts / (1 + kUneven);
 }
 
-ShortCosts LikelyOfGroup(const PlanRequest& given, const ModelShape& shape,
-                         const proto::Recipe& group, const ShortCosts& one) {
+ShortCosts FindLikelyCosts(const PlanRequest& given, const ModelShape& shape,
+                           const proto::Recipe& group, const ShortCosts& one) {
   ShortCosts likely = Divided(given, group, one, {});
   const Degree parts(FindMesh(group));
   const Exchanges exchanges(given, shape, group);

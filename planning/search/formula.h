@@ -7,7 +7,7 @@
 //   FindLeastSeconds, FindLeastBytes   of every plan of the group: the work divided evenly, no
 //                                      exchanges, with a margin, since kernels that split their
 //                                      work compute no faster
-//   LikelyOfGroup                      as a rule: with exchanges (Hockney's model, link_cost.h),
+//   FindLikelyCosts                      as a rule: with exchanges (Hockney's model, link_cost.h),
 //                                      the head, the update
 //
 // For M micro-batches that take W seconds through P stages of v chunks (docs/search.md, The bound)
@@ -39,8 +39,8 @@ double FindLeastSeconds(const PlanRequest& given, const proto::Recipe& group, co
                         int blocks);
 
 // The likely costs, with the policy of recompute that `one` was measured with and `group` says.
-ShortCosts LikelyOfGroup(const PlanRequest& given, const ModelShape& shape,
-                         const proto::Recipe& group, const ShortCosts& one);
+ShortCosts FindLikelyCosts(const PlanRequest& given, const ModelShape& shape,
+                           const proto::Recipe& group, const ShortCosts& one);
 
 // A group's best plan by formulas: the longest stage sets the pace, and the first and the last one
 // need most. Takes microseconds.
@@ -48,7 +48,7 @@ struct FormulaPlan {
   double seconds = std::numeric_limits<double>::infinity();  // infinite: none fits
   double bytes = 0;                                          // of a device; least, if none fits
 };
-// `likely`: LikelyOfGroup of each policy of recompute. `uniform`: all blocks have the same; else
+// `likely`: FindLikelyCosts of each policy of recompute. `uniform`: all blocks have the same; else
 // blocks may be divided. `capacity`: bytes of a device; 0: no limit.
 FormulaPlan FindFormulaPlan(const proto::Recipe& group, const std::vector<ShortCosts>& likely,
                             int blocks, bool uniform, double capacity);

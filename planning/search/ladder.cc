@@ -16,7 +16,7 @@ namespace {
 // extrapolation_test.
 constexpr double kShortError = 0.02, kShortBytesError = 0.03;
 // Formulas may say of a plan that fits that it needs so much more than there is.
-constexpr double kFormulaBytesError = 0.03;
+constexpr double kFormulaBytesError = 0.05;
 
 constexpr size_t kAllPolicies = std::size(kPolicies);
 
@@ -55,7 +55,18 @@ absl::StatusOr<std::optional<BlockMix>> ChooseUniform(const GroupCosts& costs,
   return best;
 }
 
-// By policy, whether any block of the recipe has it.
+// The costs of the policy that is fixed for all blocks; of all policies where none is.
+std::vector<ShortCosts> KeepFixed(const std::vector<ShortCosts>& costs,
+                                  const proto::Recipe& fixed) {
+  if (!fixed.has_recompute() || costs.empty()) return costs;
+  const auto& terms = fixed.recompute().term();
+  const auto* policy =
+      terms.empty() ? std::begin(kPolicies)
+                    : std::find(std::begin(kPolicies), std::end(kPolicies), terms[0].policy());
+  return {costs[policy == std::end(kPolicies) ? 0 : policy - std::begin(kPolicies)]};
+}
+
+// By policy, true if any block of the recipe has it.
 std::array<bool, kAllPolicies> FindUsed(const proto::Recipe& candidate, int blocks) {
   std::array<bool, kAllPolicies> used = {};
   int64_t all = 0;
@@ -117,8 +128,8 @@ Finding Ladder::List(size_t i, double packing) {
     for (const bool gathers : {false, true}) {
       if (gathers && !GathersActivations(group)) continue;
       const FormulaPlan plan =
-          FindFormulaPlan(group, formulas.likely[gathers], shape_.blocks, groups_[i].uniform,
-                          capacity_ / packing * (1 + kFormulaBytesError));
+          FindFormulaPlan(group, KeepFixed(formulas.likely[gathers], fixed_), shape_.blocks,
+                          groups_[i].uniform, capacity_ / packing * (1 + kFormulaBytesError));
       const bool smaller = plan.seconds == state.seconds && plan.bytes < state.bytes;
       if (gathers && plan.seconds >= state.seconds && !smaller) continue;
       state.seconds = std::max(state.bound, plan.seconds);
@@ -190,8 +201,8 @@ absl::StatusOr<std::vector<int>> Ladder::FindSlices(const proto::Recipe& group) 
 // The chunks of a stage are not balanced against each other.
 bool Ladder::MayRebalance(size_t i) const {
   const proto::Recipe& group = groups_[i].group;
-  return !groups_[i].uniform && FindMesh(group).stages() > 1 && group.chunks() == 1 &&
-         !fixed_.has_stage_layers();
+  return !groups_[i].uniform && !fixed_.has_recompute() && FindMesh(group).stages() > 1 &&
+         group.chunks() == 1 && !fixed_.has_stage_layers();
 }
 
 absl::StatusOr<Ladder::PolicyCosts> Ladder::FindFormulas(size_t i, int64_t* made) {
@@ -204,7 +215,7 @@ absl::StatusOr<Ladder::PolicyCosts> Ladder::FindFormulas(size_t i, int64_t* made
     for (const bool gathers : {false, true}) {
       if (gathers && !GathersActivations(group)) continue;
       found.likely[gathers].push_back(
-          LikelyOfGroup(spec_.given, shape_, WithPolicy(group, policy, gathers), *one));
+          FindLikelyCosts(spec_.given, shape_, WithPolicy(group, policy, gathers), *one));
     }
   }
   return found;
@@ -220,6 +231,7 @@ absl::Status Ladder::TellFixed(size_t i, Finding* finding) {
   const double capacity = capacity_ * (1 + kShortBytesError);
   RETURN_IF_ERROR(TellMix(i, all, group.recompute().gather(), capacity, finding));
   finding->state.candidate = group;
+  if (finding->too_large) finding->too_large->candidate = group;
   return absl::OkStatus();
 }
 

@@ -40,7 +40,7 @@ struct GroupState {
   Rung rung = Rung::kListed;
   double bound = 0;         // no plan of the group takes less
   double seconds = kNever;  // of its best plan that fits; kNever: none is known to fit
-  double bytes = 0;         // that this plan needs of a device
+  double bytes = 0;         // that this plan needs of a device; kListed: the least of all mixes
   proto::Recipe candidate;  // this plan; kListed: none yet
   bool tight = false;       // it fits only if packing leaves smaller gaps than usual
 

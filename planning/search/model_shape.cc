@@ -78,7 +78,7 @@ ModelShape FindModelShape(const proto::Graph& graph) {
       if (found != op.attr().end()) *most = std::max(*most, found->second.i());
     };
     take_most("experts", &shape.experts);
-    take_most("top_k", &shape.top_k);
+    take_most("choices", &shape.top_k);
     if (op.kind() == "embedding" && op.input_size() > 0) table = op.input(0);
   }
   for (const proto::Op& op : graph.op()) {

@@ -45,6 +45,7 @@ struct SearchCounts {
   int64_t did_not_fit = 0;  // full plans that did not fit a device
   int64_t open = 0;         // groups about which the search ended without knowing
   int64_t listed = 0;       // of these, known by formulas alone
+  int64_t unlisted = 0;     // of these, not even by formulas
 };
 
 // The candidate that is nearest to fitting where nothing fits.

@@ -65,6 +65,7 @@ constexpr CountRow kCounts[] = {
     {"too_slow", "are too slow", &SearchCounts::too_slow},
     {"open", "are undecided", &SearchCounts::open},
     {"listed", "of these known by formulas alone", &SearchCounts::listed},
+    {"unlisted", "of these not looked at", &SearchCounts::unlisted},
     {"short_plans", "short plans made", &SearchCounts::short_plans},
     {"compiled", "plans compiled and simulated", &SearchCounts::compiled},
     {"did_not_fit", "plans did not fit", &SearchCounts::did_not_fit}};
@@ -84,17 +85,21 @@ nlohmann::ordered_json CountsJson(const SearchCounts& counts) {
   return json;
 }
 
-// Whether another plan of the space may be faster; `than`: which plan, if that is not plain.
+// Says how much faster another plan of the space may be; `than`: which plan, if that is not plain.
 std::string FasterText(const SearchResult& result, const std::string& than) {
   if (result.complete) {
     return absl::StrCat("no plan of the space is more than ", PercentText(FindGap(result)),
                         " faster", than, ", by the simulator's times");
   }
   const SearchCounts& counts = result.counts;
+  if (counts.unlisted > 0) {
+    return absl::StrCat("nothing is known of ", DigitsText(counts.unlisted), " of ",
+                        DigitsText(counts.groups), " plan groups: the search ended before");
+  }
   return absl::StrCat("estimated: no other plan group is more than ",
                       PercentText(FindEstimatedGap(result)), " faster", than, "; of ",
                       DigitsText(counts.groups), ", ", DigitsText(counts.listed),
-                      " are known by formulas alone, since the time of --budget_seconds is over");
+                      " are known by formulas alone: the search ended before");
 }
 
 nlohmann::ordered_json Known(const std::optional<double>& value) {
@@ -229,7 +234,8 @@ Report DescribeResult(const ResultFrame& frame, const SearchResult& result) {
                         {"complete", result.complete},
                         {"bound_seconds", result.complete ? Json(result.bound_seconds) : Json()},
                         {"gap", result.complete ? Json(gap) : Json()},
-                        {"estimated_gap", FindEstimatedGap(result)},
+                        {"estimated_gap",
+                         result.counts.unlisted > 0 ? Json() : Json(FindEstimatedGap(result))},
                         {"cpu_seconds_until_estimate", Known(result.cpu_until_estimate)},
                         {"cpu_seconds_until_plan", Known(result.cpu_until_plan)},
                         {"compared", ComparedJson(result.compared)},
@@ -256,12 +262,13 @@ absl::Status NothingFound(const ResultFrame& frame, const SearchResult& result) 
     return InputError(where, "none of the plans can be compiled: " + CountsText(counts),
                       "compile one with `oneflow compile`, which says why");
   }
-  std::string what = absl::StrCat("nothing fits ", ShortBytesText(frame.capacity),
-                                  ": every plan group needs more, by a bound of its bytes");
+  std::string what = absl::StrCat(
+      "nothing fits ", ShortBytesText(frame.capacity), ": every plan group",
+      counts.refused > 0 ? " that can be compiled" : "", " needs more, by a bound of its bytes");
   std::string hint = "use more devices, or more of the host's memory (--host_memory)";
   if (counts.open > 0) {
-    what = absl::StrCat("no plan was found yet: ", DigitsText(counts.listed), " of ",
-                        DigitsText(counts.groups), " plan groups were not looked at");
+    what = absl::StrCat("no plan was found yet: ", DigitsText(counts.listed + counts.unlisted),
+                        " of ", DigitsText(counts.groups), " plan groups were not looked at");
     hint = "give a larger --budget_seconds, narrow the space with --fix, or " + hint;
   } else if (counts.too_large > 0) {
     what = absl::StrCat("no plan fits ", ShortBytesText(frame.capacity), ": ",

@@ -10,6 +10,7 @@
 #include <semaphore>
 #include <set>
 #include <stop_token>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -41,7 +42,7 @@ constexpr double kPromising[] = {1.03, 1.005};
 // many.
 constexpr size_t kMostKnownBytes = size_t{256} << 20;
 
-// What a plan is tried behind that may not fit.
+// A plan that may not fit is tried behind others by so much.
 constexpr double kTight = 1.1;
 
 // Ordinary plans, then all groups.
@@ -85,7 +86,8 @@ class Searcher {
       now = FinishFirst();
       Report(/*now=*/false);
     }
-    if (result_.found.empty() && !result_.nearest && !refusal_.ok()) return refusal_;
+    CountOpen();
+    if (result_.counts.refused == result_.counts.groups && !refusal_.ok()) return refusal_;
     OrderAxes();
     return Finish();
   }
@@ -97,7 +99,7 @@ class Searcher {
   bool IsOver() const {
     return Seconds() > options_.budget_seconds || (options_.stop && options_.stop());
   }
-  // Of all threads of the process.
+  // Seconds of all threads of the process.
   static double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
   double Best() const { return result_.found.empty() ? kNever : result_.found[0].step_seconds; }
   size_t none() const { return states_.size(); }
@@ -120,12 +122,15 @@ class Searcher {
       ListNext(/*uniform=*/false);
       next = FirstClimb();
     }
+    // An ordinary plan may be the best one of its group, too.
+    while (next && TakeKnown(*next)) next = BetterClimb();
     return next && IsInTime(*next) ? next : std::nullopt;
   }
 
   // Ordinary plans, which stand first; or all others.
   void ListNext(bool uniform) {
     for (; listed_ < states_.size() && (!uniform || ladder_.IsUniform(listed_)); ++listed_) {
+      if (IsOver()) return;
       const proto::Recipe& group = ladder_.group(listed_);
       experience_.AddGroup(group);
       queue_.insert({states_[listed_].bound, listed_});
@@ -146,12 +151,41 @@ class Searcher {
       const size_t listed = FindLikely(Rung::kListed, kNever);
       if (listed != none()) return listed;
     }
-    if (!running_.empty()) return std::nullopt;
-    return estimated == none() ? OfLeastBound() : std::optional(FindCheapest(estimated));
+    const bool waits = std::any_of(running_.begin(), running_.end(), [&](const Running& climb) {
+      return states_[climb.group].seconds < kNever;
+    });
+    if (waits || (estimated != none() && !running_.empty())) return std::nullopt;
+    return estimated == none() ? FindSmallest() : std::optional(FindCheapest(estimated));
   }
 
-  // Of groups that are estimated to take about as long as this one, the one with fewest slices of
-  // the model, whose plan is compiled soonest.
+  // Where formulas say that nothing fits: the group that needs least by them.
+  std::optional<size_t> FindSmallest() const {
+    std::optional<size_t> smallest;
+    for (const auto& [bound, i] : queue_) {
+      if (states_[i].rung != Rung::kListed || climbs_[i]) continue;
+      if (!smallest || states_[i].bytes < states_[*smallest].bytes) smallest = i;
+    }
+    return smallest;
+  }
+
+  // True if the group's plan was compiled for another one: then it is not compiled again.
+  bool TakeKnown(size_t i) {
+    const GroupState& state = states_[i];
+    if (state.rung != Rung::kEstimated) return false;
+    const auto same = std::find_if(
+        result_.found.begin(), result_.found.end(),
+        [&](const FoundPlan& found) { return IsSame(found.candidate, state.candidate); });
+    if (same == result_.found.end()) return false;
+    Finding finding{state};
+    const double least = same->step_seconds / state.seconds * state.least_seconds;
+    finding.state.rung = Rung::kCompiled;
+    finding.state.bound = std::max(state.bound, std::min(same->step_seconds, least));
+    Apply(i, std::move(finding));
+    return true;
+  }
+
+  // The group with fewest slices of the model, whose plan is compiled soonest, among those that are
+  // estimated to take about as long as this one.
   size_t FindCheapest(size_t best) const {
     const auto slices = [&](size_t i) {
       return FindMesh(ladder_.group(i)).stages() * ladder_.group(i).chunks();
@@ -179,7 +213,7 @@ class Searcher {
       if (listed != none()) return listed;
     }
     if (const size_t simpler = FindSimpler(); simpler != none()) return simpler;
-    if (const std::optional<size_t> least = OfLeastBound()) return least;
+    if (const std::optional<size_t> least = FindLeastBound()) return least;
     if (std::ssize(result_.found) >= options_.top) return std::nullopt;
     const size_t i = FindLikely(Rung::kEstimated, kNever);
     return i == none() ? std::nullopt : std::optional(i);
@@ -188,6 +222,7 @@ class Searcher {
   // A group whose plan is likely to be in the class of the best one, and is simpler than those that
   // were found: the simplest.
   size_t FindSimpler() const {
+    if (!options_.simplest) return none();
     const auto as_found = [&](size_t i) {
       return FoundPlan{.candidate = states_[i].candidate,
                        .step_seconds = states_[i].seconds,
@@ -258,7 +293,7 @@ class Searcher {
            (states_[i].tight ? kTight : 1);
   }
 
-  std::optional<size_t> OfLeastBound() const {
+  std::optional<size_t> FindLeastBound() const {
     for (const auto& [bound, i] : queue_) {
       if (bound >= Best()) break;
       if (!climbs_[i]) return i;
@@ -268,6 +303,7 @@ class Searcher {
 
   void Start(size_t i, double now) {
     const Rung rung = states_[i].rung;
+    climbed_.insert(ladder_.group(i).SerializeAsString());
     const double cost = kClimbCosts[static_cast<int>(rung)];
     spent_[static_cast<int>(rung)] += cost;
     climbs_[i] = true;
@@ -301,7 +337,7 @@ class Searcher {
     const Rung rung = first->rung;
     running_.erase(first);
     climbs_[i] = false;
-    if (rung == Rung::kListed) {
+    if (rung == Rung::kListed && finding.refusal.ok()) {
       experience_.AddEstimate(i, states_[i].seconds, finding.state.seconds);
     }
     Apply(i, std::move(finding));
@@ -354,28 +390,15 @@ class Searcher {
     }
   }
 
-  // Keeps only the best of the plans of one group, which may be compiled for several mixes.
   void Add(FoundPlan found, proto::Plan plan) {
-    const auto same =
-        std::find_if(result_.found.begin(), result_.found.end(),
-                     [&](const FoundPlan& f) { return IsSameGroup(f.candidate, found.candidate); });
-    if (same != result_.found.end()) {
-      if (same->step_seconds <= found.step_seconds) return;
-      result_.found.erase(same);
-    }
-    const auto at = std::upper_bound(
-        result_.found.begin(), result_.found.end(), found,
-        [](const FoundPlan& a, const FoundPlan& b) { return a.step_seconds < b.step_seconds; });
-    const bool best = at == result_.found.begin();
-    result_.found.insert(at, std::move(found));
-    if (std::ssize(result_.found) > options_.top) result_.found.pop_back();
-    if (!best) return;
+    if (!AddFound(std::move(found), options_.top, &result_.found)) return;
     result_.best = std::move(plan);
     Report(/*now=*/true);
   }
 
   // The best plan with the axes in the order in which compile puts them, if that is faster.
   void OrderAxes() {
+    if (options_.first_fit) return;
     const bool ordered = spec_.given.cluster.level_size() > 1 && !result_.found.empty() &&
                          result_.found[0].candidate.keep_axis_order();
     if (!ordered || IsOver() || Seconds() + longest_[1] > options_.budget_seconds) return;
@@ -396,15 +419,20 @@ class Searcher {
 
   void CountOpen() {
     SearchCounts& counts = result_.counts;
-    counts.open = counts.too_slow = counts.listed = 0;
+    counts.open = counts.too_slow = counts.listed = counts.unlisted = 0;
+    const auto is_new = [&](size_t i) {
+      return !climbed_.contains(ladder_.group(i).SerializeAsString());
+    };
     for (const auto& [bound, i] : queue_) {
       if (ladder_.IsUniform(i)) continue;
       ++(bound >= Best() ? counts.too_slow : counts.open);
-      if (bound < Best() && states_[i].rung == Rung::kListed) ++counts.listed;
+      if (bound < Best() && states_[i].rung == Rung::kListed && is_new(i)) ++counts.listed;
     }
-    const auto left = static_cast<int64_t>(states_.size() - listed_);
-    counts.open += left;
-    counts.listed += left;
+    for (size_t i = listed_; i < states_.size(); ++i) {
+      if (ladder_.IsUniform(i)) continue;
+      ++counts.open;
+      if (is_new(i)) ++counts.unlisted;
+    }
   }
 
   void Report(bool now) {
@@ -420,7 +448,7 @@ class Searcher {
     options_.observe(progress);
   }
 
-  // What is known as long as no plan is compiled.
+  // The best that is known as long as no plan is compiled.
   std::optional<EstimatedPlan> BestEstimate() const {
     std::optional<EstimatedPlan> best;
     for (const auto& [bound, i] : queue_) {
@@ -440,6 +468,8 @@ class Searcher {
     double least = kNever;
     for (const auto& [bound, i] : queue_) least = std::min(least, Likely(i));
     result_.least_estimate = least == kNever ? 0 : least;
+    TrimFound(options_.top, options_.simplest, spec_.given.cluster.device().memory_bytes(),
+              &result_.found);
     result_.bound_seconds = result_.found.empty() ? 0 : Bound();
     result_.compared = FindCompared(spec_.given.cluster);
     result_.seconds = Seconds();
@@ -453,6 +483,7 @@ class Searcher {
   Ladder ladder_;
   std::vector<GroupState> states_;  // by group
   std::vector<bool> climbs_;        // by group: whether it does
+  std::set<std::string> climbed_;   // groups, serialized
   size_t listed_ = 0;               // groups, the first ones
   Experience experience_;
   const std::chrono::steady_clock::time_point start_;

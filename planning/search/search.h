@@ -24,11 +24,13 @@ struct SearchOptions {
   bool first_fit = false;  // ends with the first plan, which need not be the fastest
   // May be null; called about once a second, and whenever the best changes.
   std::function<void(const SearchProgress&)> observe;
-  // May be null; true: the search ends, as if its time was over. Called from several threads.
+  bool simplest = true;  // also looks for the simplest plan of the best one's class (simplest.h)
+  // May be null; true: the search ends, as if its time was over. Asked many times a second.
   std::function<bool()> stop;
 };
 
-// At most `top` plans of the space, the fastest first. That nothing fits is no error: then
+// At most `top` plans of the space, the fastest first, and behind them the simplest of the class if
+// it is none of these. That nothing fits is no error: then
 // `found` is empty, and `nearest` says what is nearest to fitting.
 //
 // Ordinary plans come first (ordinary.h): the best by formulas get short plans, and the best of

@@ -26,6 +26,7 @@ std::vector<Side> SearchSides(const SearchSpec& spec, const std::vector<NamedPar
         options.budget_seconds - std::chrono::duration<double>(Clock::now() - start).count();
     one.budget_seconds = std::max(0.0, rest) / static_cast<double>(parts.size() - sides.size());
     one.top = 1;
+    one.simplest = false;
     sides.push_back({part.name, search(narrow, one)});
   }
   return sides;
@@ -36,7 +37,8 @@ std::string ExtentText(const SearchResult& result) {
   if (counts.open == 0) {
     return absl::StrCat("the best of all ", DigitsText(counts.groups), " plan groups");
   }
-  return absl::StrCat("the best of the ", DigitsText(counts.groups - counts.listed), " of ",
+  return absl::StrCat("the best of the ",
+                      DigitsText(counts.groups - counts.listed - counts.unlisted), " of ",
                       DigitsText(counts.groups), " plan groups that were looked at");
 }
 
@@ -46,8 +48,9 @@ std::string NoPlanText(const Side& side, int64_t capacity) {
   const SearchCounts& counts = result.counts;
   std::string text;
   if (counts.open > 0) {
-    text = absl::StrCat("not found within the time: ", DigitsText(counts.groups - counts.listed),
-                        " of ", DigitsText(counts.groups), " plan groups were looked at");
+    text = absl::StrCat(
+        "not found within the time: ", DigitsText(counts.groups - counts.listed - counts.unlisted),
+        " of ", DigitsText(counts.groups), " plan groups were looked at");
     if (result.estimated) absl::StrAppend(&text, "; ", EstimateText(*result.estimated));
   } else if (counts.cannot_fit + counts.too_large > 0) {
     text = absl::StrCat("does not fit ", ShortBytesText(capacity), ": none of its ",

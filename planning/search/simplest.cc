@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_split.h"
 #include "glog/logging.h"
@@ -83,6 +84,36 @@ size_t FindSimplest(const std::vector<FoundPlan>& found, int64_t capacity) {
     if (IsSimpler(found[i], found[simplest], capacity)) simplest = i;
   }
   return simplest;
+}
+
+bool AddFound(FoundPlan found, int top, std::vector<FoundPlan>* all) {
+  const auto has_one_policy = [](const FoundPlan& plan) {
+    const auto& terms = plan.candidate.recompute().term();
+    return terms.empty() || (terms.size() == 1 && terms[0].counts().empty());
+  };
+  const auto same = std::find_if(all->begin(), all->end(), [&](const FoundPlan& other) {
+    return IsSameGroup(other.candidate, found.candidate) &&
+           has_one_policy(other) == has_one_policy(found);
+  });
+  if (same != all->end()) {
+    if (same->step_seconds <= found.step_seconds) return false;
+    all->erase(same);
+  }
+  const auto at = std::upper_bound(
+      all->begin(), all->end(), found,
+      [](const FoundPlan& a, const FoundPlan& b) { return a.step_seconds < b.step_seconds; });
+  const bool best = at == all->begin();
+  all->insert(at, std::move(found));
+  if (std::ssize(*all) > top && CountClass(*all) < all->size()) all->pop_back();
+  return best;
+}
+
+void TrimFound(int top, bool simplest, int64_t capacity, std::vector<FoundPlan>* all) {
+  const auto most = static_cast<size_t>(top);
+  if (all->size() <= most) return;
+  const size_t index = simplest ? FindSimplest(*all, capacity) : 0;
+  if (index > most) std::swap((*all)[most], (*all)[index]);
+  all->resize(index >= most ? most + 1 : most);
 }
 
 }  // namespace oneflow

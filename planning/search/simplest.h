@@ -28,4 +28,13 @@ bool IsSimpler(const FoundPlan& a, const FoundPlan& b, int64_t capacity);
 // The index of the simplest plan of the class; of equals, the fastest. Requires a plan.
 size_t FindSimplest(const std::vector<FoundPlan>& found, int64_t capacity);
 
+// Adds a plan to `all`, the fastest first, and returns true if it is the fastest. Of one group are
+// kept the best of its mixes, and the best with one policy of recompute for all blocks. Keeps `top`
+// plans, and the class.
+bool AddFound(FoundPlan found, int top, std::vector<FoundPlan>* all);
+
+// Leaves `top` plans, and behind them, if `simplest`, the simplest of the class where it is none of
+// these.
+void TrimFound(int top, bool simplest, int64_t capacity, std::vector<FoundPlan>* all);
+
 }  // namespace oneflow

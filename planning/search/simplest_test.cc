@@ -57,6 +57,24 @@ TEST_CASE("simplest: within the spread only, and of equals the fastest") {
   CHECK(FindSimplest({plain, fast}, kCapacity) == 0);
 }
 
+TEST_CASE("simplest: the best of each group stays, and the simplest of the class") {
+  std::vector<FoundPlan> all;
+  CHECK(AddFound(Plan("--mesh=data=32 --recompute=full", 10), 1, &all));
+  CHECK(AddFound(Plan("--mesh=data=32 --recompute=full:3,attention", 9.95), 1, &all));
+  CHECK_FALSE(AddFound(Plan("--mesh=data=32 --recompute=full:4,attention", 9.96), 1, &all));
+  CHECK_FALSE(AddFound(Plan("--mesh=pipe=2,data=16", 9.97), 1, &all));
+  CHECK(all.size() == 3);
+  CHECK_FALSE(AddFound(Plan("--mesh=pipe=4,data=8", 11), 1, &all));
+  CHECK(all.size() == 3);
+  std::vector<FoundPlan> fastest = all;
+  TrimFound(1, /*simplest=*/false, kCapacity, &fastest);
+  CHECK(fastest.size() == 1);
+  TrimFound(1, /*simplest=*/true, kCapacity, &all);
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].step_seconds == 9.95);
+  CHECK(all[1].step_seconds == 10);
+}
+
 TEST_CASE("simplest: it is shown first, and the fastest says what it would win") {
   SearchResult result;
   result.found = {Plan("--mesh=data=8,context=2,tensor=2", 3.80, 73), Plan("--mesh=pipe=32", 3.82),

@@ -17,7 +17,13 @@ void PutFirst(SearchResult part, SearchResult* best) {
   best->found.insert(best->found.begin(), plan);
   best->best = std::move(part.best);
   // The part may reach beyond the space.
-  best->bound_seconds = std::min(best->bound_seconds, part.bound_seconds);
+  const bool bounded = best->found.size() > 1 && best->bound_seconds > 0;
+  best->bound_seconds =
+      bounded ? std::min(best->bound_seconds, part.bound_seconds) : part.bound_seconds;
+  if (best->least_estimate <= 0 ||
+      (part.least_estimate > 0 && part.least_estimate < best->least_estimate)) {
+    best->least_estimate = part.least_estimate;
+  }
   best->estimated.reset();
   best->complete = best->complete && part.complete;
   best->compared = part.compared;
