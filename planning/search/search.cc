@@ -32,14 +32,12 @@ constexpr double kClimbCosts[] = {800, 4000};
 constexpr int kAhead = 3;
 // Ordinary plans that are estimated before the best of them is compiled.
 constexpr int64_t kFirstEstimates = 3;
-// Of ordinary plans that are about as fast those with fewer axes come first: a short plan takes
-// twice as long for each axis.
+// Ordinary plans of fewer axes come first: a short plan takes twice as long for each axis.
 constexpr double kAxisCost = 0.01;
 // A group that may become the best plan is tried first: it is likely, by rung, to take at most so
 // much of the best. Formulas are off by as much, short plans by less.
 constexpr double kPromising[] = {1.03, 1.005};
-// Bytes of layouts that were chosen for equal graphs: plans of a group and its neighbours have
-// many.
+// Bytes of layouts that were chosen for equal graphs, which plans of neighbours have.
 constexpr size_t kMostKnownBytes = size_t{256} << 20;
 
 // A plan that may not fit is tried behind others by so much.
@@ -54,17 +52,14 @@ std::vector<GroupToSearch> ListToSearch(const SearchSpec& spec,
   return all;
 }
 
-SearchSpec WithStop(SearchSpec spec, const std::stop_token& stop) {
-  spec.given.stop = stop;
-  return spec;
-}
-
 class Searcher {
  public:
+  // `stop` ends what spec.given compiles.
   Searcher(const SearchSpec& spec, const SearchOptions& options,
-           const std::vector<proto::Recipe>& groups)
-      : spec_(WithStop(spec, stop_.get_token())),
+           const std::vector<proto::Recipe>& groups, std::stop_source stop)
+      : spec_(spec),
         options_(options),
+        stop_(std::move(stop)),
         cores_(options.threads),
         ladder_(spec_, ListToSearch(spec, groups)),
         states_(ladder_.size()),
@@ -103,11 +98,11 @@ class Searcher {
   static double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
   double Best() const { return result_.found.empty() ? kNever : result_.found[0].step_seconds; }
   size_t none() const { return states_.size(); }
+  std::string Serialized(size_t i) const { return ladder_.group(i).SerializeAsString(); }
 
   // Results are applied in the order in which climbs would end if each took what kClimbCosts
-  // says. So what is chosen depends on nothing but what was found: with the same number of threads
-  // a search finds the same, however long its climbs take; and one that takes long keeps no other
-  // thread waiting, as long as the costs are about right.
+  // says. So with the same number of threads a search finds the same, however long its climbs take;
+  // and one that takes long keeps no other thread waiting, as long as the costs are about right.
   struct Running {
     double end = 0;
     size_t group = 0;
@@ -141,7 +136,9 @@ class Searcher {
   // Until there is a plan: a few estimates of ordinary plans, then the best one is compiled, beside
   // nothing else; and so on with those that follow, should it not fit.
   std::optional<size_t> FirstClimb() {
-    if (HasRunning(Rung::kEstimated)) return std::nullopt;
+    for (const Running& climb : running_) {
+      if (climb.rung == Rung::kEstimated) return std::nullopt;
+    }
     const size_t estimated = FindLikely(Rung::kEstimated, kNever);
     int64_t estimates = 0;
     for (const auto& [bound, i] : queue_) {
@@ -253,11 +250,6 @@ class Searcher {
   // Seconds of climbs from its rung, at most.
   double Longest(size_t i) const { return longest_[static_cast<int>(states_[i].rung)]; }
 
-  bool HasRunning(Rung rung) const {
-    return std::any_of(running_.begin(), running_.end(),
-                       [&](const Running& climb) { return climb.rung == rung; });
-  }
-
   // The best plan, or one that is being compiled.
   double BestToCome() const {
     double best = Best();
@@ -267,8 +259,8 @@ class Searcher {
     return best;
   }
 
-  // The group on a rung that is likely to be fastest, of those that are listed an ordinary one as
-  // long as there is no plan; none() where none promises to be faster than `best`.
+  // The group on a rung that is likely to be faster than `best`; none() where none promises to be.
+  // Of those that are listed an ordinary one as long as there is no plan.
   size_t FindLikely(Rung rung, double best) const {
     size_t likely = none();
     const bool ordinary = rung == Rung::kListed && result_.found.empty();
@@ -303,7 +295,7 @@ class Searcher {
 
   void Start(size_t i, double now) {
     const Rung rung = states_[i].rung;
-    climbed_.insert(ladder_.group(i).SerializeAsString());
+    climbed_.insert(Serialized(i));
     const double cost = kClimbCosts[static_cast<int>(rung)];
     spent_[static_cast<int>(rung)] += cost;
     climbs_[i] = true;
@@ -420,18 +412,15 @@ class Searcher {
   void CountOpen() {
     SearchCounts& counts = result_.counts;
     counts.open = counts.too_slow = counts.listed = counts.unlisted = 0;
-    const auto is_new = [&](size_t i) {
-      return !climbed_.contains(ladder_.group(i).SerializeAsString());
-    };
+    const auto is_new = [&](size_t i) { return !climbed_.contains(Serialized(i)); };
     for (const auto& [bound, i] : queue_) {
       if (ladder_.IsUniform(i)) continue;
       ++(bound >= Best() ? counts.too_slow : counts.open);
       if (bound < Best() && states_[i].rung == Rung::kListed && is_new(i)) ++counts.listed;
     }
     for (size_t i = listed_; i < states_.size(); ++i) {
-      if (ladder_.IsUniform(i)) continue;
-      ++counts.open;
-      if (is_new(i)) ++counts.unlisted;
+      counts.open += ladder_.IsUniform(i) ? 0 : 1;
+      counts.unlisted += !ladder_.IsUniform(i) && is_new(i) ? 1 : 0;
     }
   }
 
@@ -476,9 +465,9 @@ class Searcher {
     return std::move(result_);
   }
 
-  std::stop_source stop_;
-  const SearchSpec spec_;
+  const SearchSpec& spec_;
   const SearchOptions& options_;
+  std::stop_source stop_;
   std::counting_semaphore<> cores_;
   Ladder ladder_;
   std::vector<GroupState> states_;  // by group
@@ -501,9 +490,11 @@ class Searcher {
 
 absl::StatusOr<SearchResult> Search(const SearchSpec& given, const SearchOptions& options) {
   SearchSpec spec = given;
+  std::stop_source stop;
+  spec.given.stop = stop.get_token();
   spec.given.known_layouts = std::make_shared<KnownLayouts>(kMostKnownBytes);
   ASSIGN_OR_RETURN(const std::vector<proto::Recipe> groups, ListGroups(spec));
-  return Searcher(spec, options, groups).Run();
+  return Searcher(spec, options, groups, std::move(stop)).Run();
 }
 
 }  // namespace oneflow
