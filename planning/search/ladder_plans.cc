@@ -46,7 +46,7 @@ absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
   state.bytes = bytes;
   state.fits = std::max(state.fits, state.capacity);
   // Gaps may be smaller than they were expected to be: then there is room for a faster mix.
-  if (!fixed_.has_recompute() && capacity_ > 0) {
+  if (!fixed_.has_recompute() && !groups_[i].uniform && capacity_ > 0) {
     const double more = state.capacity * capacity_ / bytes;
     TryNext(i, more < state.too_much ? more : (state.fits + state.too_much) / 2, finding);
   }

@@ -34,7 +34,7 @@ constexpr OrdinaryForm kForms[] = {
 
 constexpr int kMostTensor = 8;
 // Sequences of a part of the batch in a micro-batch.
-constexpr int64_t kSequences[] = {1, 2, 4};
+constexpr int64_t kSequences[] = {1, 2};
 
 bool Has(std::string_view words, const std::string& word) {
   return (" " + std::string(words) + " ").find(" " + word + " ") != std::string::npos;

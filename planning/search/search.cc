@@ -31,7 +31,7 @@ constexpr double kClimbCosts[] = {800, 4000};
 // Climbs that are begun, for each thread: one that ends early leaves it none to wait for.
 constexpr int kAhead = 3;
 // Ordinary plans that are estimated before the best of them is compiled.
-constexpr int64_t kFirstEstimates = 3;
+constexpr int64_t kFirstEstimates = 2;
 // Ordinary plans of fewer axes come first: a short plan takes twice as long for each axis.
 constexpr double kAxisCost = 0.01;
 // A group that may become the best plan is tried first: it is likely, by rung, to take at most so
