@@ -31,6 +31,10 @@ constexpr const char* kNoNumbers =
     "the numbers of the model are not known: make the graph of a preset (`oneflow model FAMILY "
     "--preset=NAME`), or give the model in a recipe (--recipe, without --graph)";
 
+constexpr const char* kNoTime = "not tried, since the time was over";
+constexpr const char* kNoTimeForMore = "no larger one was tried, since the time was over";
+constexpr const char* kNoneTried = "no larger one was tried";
+
 // The file of a graph that is yet to be written.
 constexpr const char* kGraphFile = "largest.textproto";
 
@@ -102,15 +106,24 @@ std::vector<proto::Model> ListPresets(const std::string& of_family, int64_t sequ
   return models;
 }
 
+constexpr const char* kFlag = "--largest: ";
+constexpr const char* kOneMicroBatch = "micro_batches=1";
+
 Growth GrowBatch(const SearchSpec& spec, const GivenTexts& given) {
   const int64_t devices = spec.devices;
   Growth growth{.what = "batch of one micro-batch", .most = kMostSequences};
   growth.make = [&spec, devices](int64_t step) -> absl::StatusOr<SearchSpec> {
     SearchSpec grown = spec;
     SetNumber(RecipeRows(), "batch", step * devices, &grown.given.recipe);
-    RETURN_IF_ERROR(AddFixes("--largest: ", "micro_batches=1", &grown.fixed));
+    RETURN_IF_ERROR(AddFixes(kFlag, kOneMicroBatch, &grown.fixed));
     return grown;
   };
+  Fixes fixed = spec.fixed;
+  if (!AddFixes(kFlag, kOneMicroBatch, &fixed).ok()) {
+    growth.unknown =
+        absl::StrCat("it is sought with one micro-batch, and ", spec.fixed.recipe.micro_batches(),
+                     " are fixed: leave micro_batches out of --fix");
+  }
   growth.name = [devices](int64_t step) {
     return absl::StrCat(DigitsText(step * devices), " sequences, ", DigitsText(step), " a device");
   };
@@ -122,42 +135,76 @@ Growth GrowBatch(const SearchSpec& spec, const GivenTexts& given) {
   return growth;
 }
 
+// Why a size has no plan, behind its name.
+std::string WhyNot(const absl::StatusOr<SearchResult>& result) {
+  if (!result.ok()) return absl::StrCat(": ", result.status().message());
+  const SearchCounts& counts = result->counts;
+  if (counts.groups > 0 && counts.cannot_fit == counts.groups) {
+    return " does not fit, as a bound of bytes says";
+  }
+  return counts.open > 0 ? ": no plan was found within the time" : ": no plan was found";
+}
+
+FoundPlan PlanOfEstimate(const EstimatedPlan& estimated) {
+  return {.candidate = estimated.candidate,
+          .step_seconds = estimated.step_seconds,
+          .bytes = static_cast<int64_t>(estimated.bytes)};
+}
+
 }  // namespace
 
 absl::StatusOr<Largest> FindLargest(const Growth& growth, const SearchOptions& options,
                                     const SearchFunction& search) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
-  Largest largest;
-  // True if a plan of the size was found.
-  const auto probe = [&](int64_t step) -> absl::StatusOr<bool> {
+  const auto left = [&] {
+    if (options.stop && options.stop()) return 0.0;
+    return options.budget_seconds - std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  Largest largest, compiled;
+  // True if a plan of the size fits.
+  const auto probe = [&](int64_t step, double seconds) -> absl::StatusOr<bool> {
     ASSIGN_OR_RETURN(const SearchSpec spec, growth.make(step));
-    const double spent = std::chrono::duration<double>(Clock::now() - start).count();
     SearchOptions one = options;
-    one.budget_seconds = std::max(
-        0.0, std::min(kProbeShare * options.budget_seconds, options.budget_seconds - spent));
+    one.budget_seconds = seconds;
     one.top = 1;
     one.first_fit = true;
     const absl::StatusOr<SearchResult> result = search(spec, one);
-    // A size that no mesh has is one that does not fit.
     const bool found = result.ok() && !result->found.empty();
-    if (found) {
-      largest.step = step;
-      largest.plan = result->found[0];
-    } else {
+    if (!found && !(result.ok() && result->estimated)) {
       largest.next = step;
-      largest.refuted = result.ok() && result->counts.open == 0;
+      largest.why = WhyNot(result);
+      return false;
     }
-    return found;
+    largest.step = step;
+    largest.compiled = found;
+    largest.plan = found ? result->found[0] : PlanOfEstimate(*result->estimated);
+    if (found) compiled = largest;
+    return true;
   };
+  const double share = kProbeShare * options.budget_seconds;
   const auto is_last = [&](int64_t step) { return growth.most > 0 && step >= growth.most; };
   for (int64_t step = 1;; step = is_last(2 * step) ? growth.most : 2 * step) {
-    ASSIGN_OR_RETURN(const bool fits, probe(step));
+    const double seconds = left();
+    largest.why = largest.step == 0 ? kNoTime : kNoTimeForMore;
+    if (seconds <= 0) break;
+    ASSIGN_OR_RETURN(const bool fits, probe(step, std::min(share, seconds)));
+    if (fits && is_last(step)) largest.why = kNoneTried;
     if (!fits || is_last(step)) break;
   }
-  while (largest.step > 0 &&
-         largest.next - largest.step > std::max<int64_t>(1, largest.step / kParts)) {
-    RETURN_IF_ERROR(probe((largest.step + largest.next) / 2).status());
+  while (largest.next - largest.step > std::max<int64_t>(1, largest.step / kParts)) {
+    const double seconds = left();
+    if (seconds <= 0) break;
+    const int64_t middle = (largest.step + largest.next) / 2;
+    RETURN_IF_ERROR(probe(middle, std::min(share, seconds)).status());
+  }
+  if (const double seconds = left(); !largest.compiled && seconds > 0) {
+    ASSIGN_OR_RETURN(const bool fits, probe(largest.step, seconds));
+    if (!fits) {  // short plans said too little
+      largest.step = compiled.step;
+      largest.compiled = true;
+      largest.plan = compiled.plan;
+    }
   }
   return largest;
 }
@@ -233,27 +280,33 @@ Report DescribeLargest(const ResultFrame& frame, const std::vector<Growth>& grow
     const Growth& growth = growths[i];
     const Largest& largest = found[i];
     Json member = {{"what", growth.what}, {"flags", nullptr}};
-    const auto limit = [&] {
-      if (largest.next == 0) return std::string("no larger one was tried");
-      return absl::StrCat(growth.name(largest.next), largest.refuted
-                                                         ? " does not fit"
-                                                         : ": no plan was found within the time");
-    };
+    const std::string limit =
+        absl::StrCat(largest.next > 0 ? growth.name(largest.next) : "", largest.why);
     if (!growth.unknown.empty() || largest.step == 0) {
-      const std::string why = growth.unknown.empty() ? limit() : growth.unknown;
+      const std::string& why = growth.unknown.empty() ? limit : growth.unknown;
       rows.push_back({{growth.what}, nullptr, {why}});
       member["none"] = why;
     } else {
+      const FoundPlan& plan = largest.plan;
       const std::string flags =
-          absl::StrCat(growth.flags(largest.step), " ", CandidateFlags(largest.plan.candidate));
-      PlanRow row{{growth.what}, &largest.plan, {growth.name(largest.step), limit()}};
-      member.update(FoundPlanJson(largest.plan, "A", flags));
+          absl::StrCat(growth.flags(largest.step), " ", CandidateFlags(plan.candidate));
+      PlanRow row{{growth.what}, &plan, {growth.name(largest.step), limit}};
+      if (largest.compiled) {
+        member.update(FoundPlanJson(plan, "A", flags));
+      } else {
+        row.plan = nullptr;
+        row.first.push_back(absl::StrCat("estimated, not compiled: ", TimeText(plan.step_seconds),
+                                         ", ", ShortBytesText(plan.bytes), " of memory (± 3 %)"));
+        member.update(Json{
+            {"step_seconds", plan.step_seconds}, {"bytes_a_device", plan.bytes}, {"flags", flags}});
+      }
+      member["compiled"] = largest.compiled;
       member["size"] = growth.name(largest.step);
       if (growth.write) {
         row.below.push_back(growth.write(largest.step));
         member["model"] = growth.write(largest.step);
       }
-      member["limit"] = limit();
+      member["limit"] = limit;
       row.below.push_back("oneflow compile " + flags);
       rows.push_back(std::move(row));
     }
@@ -262,7 +315,7 @@ Report DescribeLargest(const ResultFrame& frame, const std::vector<Growth>& grow
   std::string text =
       absl::StrCat(FrameText(frame), "\n", frame.space, "\n", PlanTable({"largest"}, rows),
                    "\neach is the first plan that fits, not the fastest; sizes are told "
-                   "apart to a sixteenth\n");
+                   "apart to a sixteenth where the time is enough\n");
   return {std::move(text), FrameJson(frame, {{"largest", std::move(list)}})};
 }
 

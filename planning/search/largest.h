@@ -1,5 +1,6 @@
 // The largest model, batch and sequence of which a plan fits: each grows by doubling, then by
-// bisection, and every size is a search that ends with the first plan.
+// bisection, and every size is a search that ends with the first plan, or with its time: then what
+// short plans say of one that fits is enough to go on.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +29,15 @@ struct Growth {
 
 struct Largest {
   int64_t step = 0;      // 0: none was found, not even of the first
-  int64_t next = 0;      // of which no plan was found; 0: step is the last that there is
-  bool refuted = false;  // a bound of bytes says that `next` cannot fit
-  FoundPlan plan;
+  int64_t next = 0;      // the least that was tried in vain; 0: there is none
+  std::string why = {};  // behind the name of `next`, or alone: what ended the growth
+  bool compiled = true;  // else `plan` has only what short plans say: choices, seconds and bytes
+  FoundPlan plan = {};
 };
 
-// Within `options.budget_seconds`. Steps are told apart to a sixteenth. Errors: those of `make`.
+// Within `options.budget_seconds`, and until `options.stop`: nothing is searched afterwards. Steps
+// are told apart to a sixteenth where the time is enough, and what is answered is compiled where
+// some is left. Errors: those of `make`; one of `search` is why a step does not fit.
 absl::StatusOr<Largest> FindLargest(const Growth& growth, const SearchOptions& options,
                                     const SearchFunction& search = &Search);
 
@@ -43,8 +47,8 @@ struct GivenTexts {
 };
 
 // What grows for a model: a family's presets, layers and the length of a sequence, where its
-// numbers are known (`model` has a family); and sequences a step, all of one micro-batch. `spec`
-// must outlive what is returned.
+// numbers are known (`model` has a family); and sequences a step, all of one micro-batch, unless
+// another number of these is fixed. `spec` must outlive what is returned.
 std::vector<Growth> ListGrowths(const SearchSpec& spec, const proto::Model& model,
                                 const GivenTexts& given);
 

@@ -156,10 +156,10 @@ class SearchTest(FolderCase):
         fixes = ["--fix=tensor=1,context=1,pipe=1,recompute=full", "--memory=2MB", "--budget_seconds=60", "--largest"]
         command = ["search", "--recipe=small.recipe", "--devices=2", "--batch=4", "--cluster=cluster.textproto"]
         preset, layers, sequence, batch = json.loads(run(*command, *fixes, "--format=json", cwd=self.dir)[0])["largest"]
-        self.assertRegex(preset.get("limit", preset.get("none")), r"^(tiny|small|gpt2-124m), .* parameters( does not fit|: no plan was found)")
+        self.assertRegex(preset.get("limit", preset.get("none")), r"^(tiny|small|gpt2-124m), .* parameters( does not fit, as a bound of bytes says|: no plan was found)")
         self.assertTrue(batch["flags"])
         for row in (preset, layers, sequence, batch):
-            if not row["flags"]:
+            if not row["flags"] or not row["compiled"]:
                 continue  # on a busy machine
             if "model" in row:
                 run(*shlex.split(row["model"])[1:], cwd=self.dir)

@@ -6,12 +6,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <string_view>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_format.h"
@@ -29,6 +26,7 @@
 #include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/recipe_flags.h"
+#include "tools/oneflow/cli/shell_word.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/explain/recipe_file.h"
 #include "tools/oneflow/explain/search_largest.h"
@@ -47,15 +45,6 @@ void KeepFreedMemory() {
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
   mallopt(M_TOP_PAD, 32 << 20);
   mallopt(M_ARENA_MAX, 4);
-}
-
-// A word as a shell reads it.
-std::string ShellWord(const std::string& word) {
-  const auto plain = [](char c) {
-    return absl::ascii_isalnum(c) || std::string_view("_-./:=,+@%").find(c) != std::string::npos;
-  };
-  if (std::all_of(word.begin(), word.end(), plain)) return word;
-  return "'" + absl::StrReplaceAll(word, {{"'", "'\\''"}}) + "'";
 }
 
 // The flags that compile takes, too, as they were given, and the kind of devices. Without --memory

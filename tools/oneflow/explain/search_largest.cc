@@ -9,13 +9,14 @@
 #include "planning/search/largest.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/print.h"
+#include "tools/oneflow/cli/shell_word.h"
 
 namespace oneflow {
 namespace {
 
 std::string GivenText(const Arguments& args, const std::string& name) {
   const std::vector<std::string> values = args.Repeated(name);
-  return values.empty() ? "" : absl::StrCat("--", name, "=", values[0]);
+  return values.empty() ? "" : ShellWord(absl::StrCat("--", name, "=", values[0]));
 }
 
 }  // namespace
