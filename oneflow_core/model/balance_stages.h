@@ -8,7 +8,7 @@ namespace oneflow {
 // The costs of a step, in any unit.
 struct BlockCosts {
   int blocks = 0;
-  double block = 1;  // of each, above 0
+  double block = 1;  // of each, above 0; where blocks differ, their mean
   double first = 0;  // of the ops before the first block, on stage 0: the embedding
   double last = 0;   // of the ops after the last block, on the last stage: the head
 };

@@ -105,8 +105,8 @@ const Row kRecipeRows[] = {
                  "that costs no more."},
     {.name = "split_products", .default_text = "false", .group = kParallelismGroup, .rare = kRare,
      .bits = Bits::kSums, .idle = IdleSplitProducts,
-     .sentence = "Products are split over tensor axes as Megatron splits them; else weights are "
-                 "gathered there where that takes less time."},
+     .sentence = "Products are split over tensor axes as Megatron splits them, where an op can "
+                 "compute so; else weights are gathered there where that takes less time."},
     {.name = "experts", .value = "AXIS", .group = kParallelismGroup, .bits = Bits::kSums,
      .searched = Searched::kNever,
      .advice = "it splits experts over the axis expert; fix its degree as in --fix=expert=8",

@@ -13,7 +13,7 @@ namespace oneflow {
 struct LookingTime {
   std::function<double()> clock;  // seconds, of the process's CPU time
   double most = 20;               // of them
-  double a_plan = 0;              // that the refused plan took
+  double a_plan = 0;              // that MakePlan took to refuse the plan
 };
 
 // `refused`, of MakePlan of these arguments, behind which stand changes with which the plan fits,
@@ -24,8 +24,9 @@ struct LookingTime {
 // fewest of the first of them together, then the layouts that the recipe gives without a cluster.
 // `report` gets a sentence of each. A line says how its change moves bits.
 //
-// A change whose draft needs too much is not compiled. Nothing is begun for which no time is left:
-// what fits by its draft alone is called so, and what was not tried is named.
+// A change whose draft needs too much is not compiled. Beyond the drafts of the first two
+// changes nothing is begun for which no time is left: what fits by its draft alone is called so,
+// and what was not tried is named.
 absl::Status WithChangesThatFit(const absl::Status& refused, const GraphSource& source,
                                 const PlanRequest& request, const LookingTime& time,
                                 const Reporter& report);
