@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "oneflow_core/model/model.h"
 #include "planning/search/draw_for_test.h"
 #include "planning/search/formula.h"
 
@@ -66,6 +67,28 @@ class Bounds {
   const SearchSpec& spec_;
   std::map<std::string, absl::StatusOr<ShortCosts>> costs_;
 };
+
+TEST_CASE("bounds: casts of weights that are gathered for each use are not kept") {
+  SearchSpec spec{.devices = 8};
+  proto::Model model = MakeModel("family: 'gpt'");
+  model.set_layers(6), model.set_heads(16), model.set_hidden(1024), model.set_vocab(1024);
+  model.set_sequence(64);
+  spec.source = {BuildModel(model), "", {}};
+  spec.given.cluster = ReadClusterForTest("h100");
+  spec.given.cluster.mutable_device()->clear_memory_bytes();
+  spec.given.recipe.set_device(proto::CUDA);
+  spec.given.recipe.set_batch(8);
+  spec.given.recipe.set_precision(proto::BF16);
+  for (const char* flags : {"--mesh=data=8 --shard=weights --recompute=full",
+                            "--mesh=data=8 --shard=weights", "--mesh=data=8 --shard=states"}) {
+    const proto::Recipe candidate = MakeCandidate(MakeRecipe(flags));
+    const absl::StatusOr<DraftedStep> step = DraftStep(spec, candidate);
+    REQUIRE(step.ok());
+    std::map<std::string, Worst> worst;
+    Bounds(spec).Compare(candidate, *step, &worst);
+    CHECK(worst["bytes"].ratio > 0.4);
+  }
+}
 
 TEST_CASE("bounds: no plan takes less than the least costs say") {
   const int want = std::getenv("ONEFLOW_TEST_FULL") == nullptr ? 48 : 2000;

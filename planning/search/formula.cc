@@ -89,7 +89,13 @@ ShortCosts Divided(const PlanRequest& given, const proto::Recipe& group, const S
   const double held = known ? spare.activations / parts.of_work() : 0;
   const double others = known ? spare.others / parts.of_work() : 0;
   const double variables = rests ? 0 : spare.variables / parts.of_variables();
-  const double share = variables * StatesShare(given, group.shard(), parts.of_states());
+  // One micro-batch alone keeps casts of weights from its forward to its backward, where they are
+  // not gathered for each use; several have them in common.
+  const bool alone_casts = group.micro_batches() == 1 && given.recipe.precision() == proto::BF16;
+  const double states = group.shard().states().empty() ? 1 : 1 / parts.of_states();
+  const double weights = group.shard().weights().empty() ? 1 : 1 / parts.of_states();
+  const double share =
+      variables * (alone_casts ? states : StatesShare(given, group.shard(), parts.of_states()));
   const double sums = group.shard().gradients().empty() ? 1 : parts.of_states();
   ShortCosts result;
   for (StageCosts ShortCosts::*slice : kSlices) {
@@ -100,6 +106,10 @@ ShortCosts Divided(const PlanRequest& given, const proto::Recipe& group, const S
     to.resident.block = share * from.resident.block;
     to.sums.block = variables * from.sums.block / sums;
     to.saved = Scaled(from.saved, held);
+    if (alone_casts) {  // two bytes, where gradients have four
+      const double casts = std::min(from.saved.block, from.sums.block / 2);
+      to.saved.block += (variables * weights - held) * casts;
+    }
     to.kept = Scaled(from.kept, held);
     for (double Transients::*part : kTransients) {
       to.transients.*part = others * std::max(0.0, from.transients.*part);

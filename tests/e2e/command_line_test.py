@@ -196,7 +196,7 @@ class PlanTest(FolderCase):
                                r"memory: [\d,]+ bytes \([\d.]+ [KM]iB\) a device of 67,108,864 bytes \(64.0 MiB\), [\d.]+ %\n"
                                r"predicted: step [\d.]+ [mu]s \(no run of this kind was compared\), [\d,]+ tokens/s, bubble [\d.]+ %, on a CPU of 100 GFLOP/s and 10 GB/s "
                                r"\(no --cluster\)\nproof: live, memory-safe, type-safe\n"
-                               r"axis pipe=2: blocks, 1 a stage\naxis data=2: batch$")
+                               r"axis pipe=2: blocks, 2 a stage\naxis data=2: batch$")
         self.assertEqual(head, self.oneflow("explain", "--plan=gpt.plan", "--memory=64M").split("\n\n")[0])
         told = json.loads(self.oneflow("explain", "--plan=gpt.plan", "--format=json"))["headline"]
         step = json.loads(self.oneflow("simulate", "--plan=gpt.plan", "--format=json"))["step_seconds"]

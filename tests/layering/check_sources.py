@@ -68,7 +68,7 @@ MORE_CHOICE_FILES = {
     "mesh": (10, "what devices there are: each step of planning, the front end and a checkpoint's check ask it"),
     "device": (7, "kernels, memory and links differ by it, and so do warnings of verbs"),
     "batch": (12, "the size of a step: programs and the trainer have it, reports print it, search divides it"),
-    "micro_batches": (16, "the size of a step: programs and the trainer have it, reports print it, search varies it"),
+    "micro_batches": (17, "the size of a step: programs and the trainer have it, reports print it, search varies it"),
     "order": (5, "a file says it, reports name it, planning orders axes without it"),
     "schedule": (7, "search varies it, reports name it, planning fits its warm-ups"),
     "precision": (10, "costs of search ask it, reports and warnings of verbs name it"),

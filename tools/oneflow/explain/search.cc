@@ -186,7 +186,12 @@ absl::Status CompareParts(const Arguments& args, const SearchSpec& spec,
   }
   ASSIGN_OR_RETURN(const std::vector<NamedPart> parts, PartsFromFlag(args, "compare", spec.fixed));
   KeepFreedMemory();
-  const Report report = DescribeSides(frame, SearchSides(spec, parts, options));
+  const std::vector<Side> sides = SearchSides(spec, parts, options);
+  const Report report = DescribeSides(frame, sides);
+  const bool any = std::any_of(sides.begin(), sides.end(), [](const Side& side) {
+    return side.result.ok() && !side.result->found.empty();
+  });
+  if (!any) return absl::ResourceExhaustedError("--compare: no part has a plan\n" + report.text);
   return Print(report.text, report.json, 1);
 }
 
