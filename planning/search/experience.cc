@@ -22,20 +22,26 @@ std::string PackingKey(const proto::Recipe& group) {
 
 void Experience::AddGroup(const proto::Recipe& group) {
   const std::string kind = absl::StrCat(kMeshForm.print(group.mesh()), " ", group.schedule());
+  std::string axes = "axes";
+  for (const auto& axis : group.mesh().axis()) absl::StrAppend(&axes, " ", axis.name());
   kind_of_.push_back(kinds_.emplace(kind, kinds_.size()).first->second);
+  axes_of_.push_back(kinds_.emplace(axes, kinds_.size()).first->second);
   ratios_.resize(kinds_.size());
 }
 
 void Experience::AddEstimate(size_t group, double formula_seconds, double seconds) {
   if (!std::isfinite(formula_seconds) || formula_seconds <= 0) return;
-  Ratios& ratios = ratios_[kind_of_[group]];
-  ratios.sum += std::isfinite(seconds) ? seconds / formula_seconds : kTooLarge;
-  ++ratios.count;
+  for (const size_t kind : {kind_of_[group], axes_of_[group]}) {
+    ratios_[kind].sum += std::isfinite(seconds) ? seconds / formula_seconds : kTooLarge;
+    ++ratios_[kind].count;
+  }
 }
 
 double Experience::Correction(size_t group) const {
-  const Ratios& ratios = ratios_[kind_of_[group]];
-  return ratios.count == 0 ? 1 : ratios.sum / ratios.count;
+  for (const size_t kind : {kind_of_[group], axes_of_[group]}) {
+    if (ratios_[kind].count > 0) return ratios_[kind].sum / ratios_[kind].count;
+  }
+  return 1;
 }
 
 void Experience::AddPacking(const proto::Recipe& group, double packing) {

@@ -8,6 +8,7 @@
 #include "oneflow_core/base/status.h"
 #include "planning/search/blocks_by_slice.h"
 #include "planning/search/formula.h"
+#include "planning/search/ordinary.h"
 
 namespace oneflow {
 namespace {
@@ -103,6 +104,14 @@ struct Ladder::PolicyCosts {
     return formula;
   }
 };
+
+std::vector<GroupToSearch> ListToSearch(const SearchSpec& spec,
+                                        const std::vector<proto::Recipe>& groups) {
+  std::vector<GroupToSearch> all;
+  for (const proto::Recipe& group : FindOrdinary(spec, groups)) all.push_back({group, true});
+  for (const proto::Recipe& group : groups) all.push_back({group, false});
+  return all;
+}
 
 Ladder::Ladder(const SearchSpec& spec, std::vector<GroupToSearch> groups)
     : spec_(spec),

@@ -73,6 +73,10 @@ struct GroupToSearch {
   bool uniform = false;
 };
 
+// Ordinary plans (ordinary.h), then all groups.
+std::vector<GroupToSearch> ListToSearch(const SearchSpec& spec,
+                                        const std::vector<proto::Recipe>& groups);
+
 // Thread-safe. Costs that groups share are measured once.
 class Ladder {
  public:

@@ -20,7 +20,6 @@
 #include "planning/search/evaluate.h"
 #include "planning/search/experience.h"
 #include "planning/search/ladder.h"
-#include "planning/search/ordinary.h"
 #include "planning/search/simplest.h"
 
 namespace oneflow {
@@ -30,8 +29,10 @@ namespace {
 constexpr double kClimbCosts[] = {800, 4000};
 // Climbs that are begun, for each thread: one that ends early leaves it none to wait for.
 constexpr int kAhead = 3;
-// Ordinary plans that are estimated before the best of them is compiled.
-constexpr int64_t kFirstEstimates = 2;
+// Ordinary plans that are estimated before the best of them is compiled; and at most, as long as
+// the next promises to be faster by so much.
+constexpr int64_t kFirstEstimates = 2, kMostFirstEstimates = 6;
+constexpr double kSurprise = 1.1;
 // Ordinary plans of fewer axes come first: a short plan takes twice as long for each axis.
 constexpr double kAxisCost = 0.01;
 // A group that may become the best plan is tried first: it is likely, by rung, to take at most so
@@ -42,15 +43,6 @@ constexpr size_t kMostKnownBytes = size_t{256} << 20;
 
 // A plan that may not fit is tried behind others by so much.
 constexpr double kTight = 1.1;
-
-// Ordinary plans, then all groups.
-std::vector<GroupToSearch> ListToSearch(const SearchSpec& spec,
-                                        const std::vector<proto::Recipe>& groups) {
-  std::vector<GroupToSearch> all;
-  for (const proto::Recipe& group : FindOrdinary(spec, groups)) all.push_back({group, true});
-  for (const proto::Recipe& group : groups) all.push_back({group, false});
-  return all;
-}
 
 class Searcher {
  public:
@@ -140,14 +132,15 @@ class Searcher {
       if (climb.rung == Rung::kEstimated) return std::nullopt;
     }
     const size_t estimated = FindLikely(Rung::kEstimated, kNever);
-    int64_t estimates = 0;
-    for (const auto& [bound, i] : queue_) {
-      estimates += states_[i].rung == Rung::kEstimated || climbs_[i] ? 1 : 0;
-    }
-    if (estimates < kFirstEstimates) {
-      const size_t listed = FindLikely(Rung::kListed, kNever);
-      if (listed != none()) return listed;
-    }
+    const size_t listed = FindLikely(Rung::kListed, kNever);
+    const auto estimates = std::count_if(queue_.begin(), queue_.end(), [&](const auto& entry) {
+      return states_[entry.second].rung == Rung::kEstimated || climbs_[entry.second];
+    });
+    // Where formulas promise more of the next one, they may be far off only for those before.
+    const bool promises = listed != none() && estimated != none() &&
+                          kSurprise * Likely(listed) < states_[estimated].seconds;
+    const bool more = estimates < kFirstEstimates || (promises && estimates < kMostFirstEstimates);
+    if (more && listed != none()) return listed;
     const bool waits = std::any_of(running_.begin(), running_.end(), [&](const Running& climb) {
       return states_[climb.group].seconds < kNever;
     });
@@ -273,9 +266,16 @@ class Searcher {
       const GroupState& state = states_[i];
       if (state.rung != rung || climbs_[i] || state.seconds == kNever) continue;
       if (Likely(i) >= kPromising[static_cast<int>(rung)] * best) continue;
+      if (ordinary && IsLikeRunning(i)) continue;
       if (likely == none() || key(i) < key(likely)) likely = i;
     }
     return likely;
+  }
+
+  bool IsLikeRunning(size_t i) const {
+    return std::any_of(running_.begin(), running_.end(), [&](const Running& climb) {
+      return experience_.HaveSameAxes(i, climb.group);
+    });
   }
 
   // The seconds of a group that is listed, as far off as those of others that are alike were.
