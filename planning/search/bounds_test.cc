@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "oneflow_core/model/model.h"
 #include "planning/search/draw_for_test.h"
 #include "planning/search/formula.h"
 
@@ -69,16 +68,9 @@ class Bounds {
 };
 
 TEST_CASE("bounds: casts of weights that are gathered for each use are not kept") {
-  SearchSpec spec{.devices = 8};
-  proto::Model model = MakeModel("family: 'gpt'");
-  model.set_layers(6), model.set_heads(16), model.set_hidden(1024), model.set_vocab(1024);
-  model.set_sequence(64);
-  spec.source = {BuildModel(model), "", {}};
-  spec.given.cluster = ReadClusterForTest("h100");
-  spec.given.cluster.mutable_device()->clear_memory_bytes();
-  spec.given.recipe.set_device(proto::CUDA);
-  spec.given.recipe.set_batch(8);
-  spec.given.recipe.set_precision(proto::BF16);
+  const SearchSpec spec =
+      SpecForTest("layers: 6 heads: 16 hidden: 1024 vocab: 1024 sequence: 64", "h100", "--batch=8",
+                  /*devices=*/8, /*memory=*/0);
   for (const char* flags : {"--mesh=data=8 --shard=weights --recompute=full",
                             "--mesh=data=8 --shard=weights", "--mesh=data=8 --shard=states"}) {
     const proto::Recipe candidate = MakeCandidate(MakeRecipe(flags));

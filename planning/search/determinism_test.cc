@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "oneflow_core/model/model.h"
 #include "planning/search/draw_for_test.h"
 #include "planning/search/search.h"
 
@@ -13,16 +12,8 @@ namespace oneflow {
 namespace {
 
 SearchSpec MakeSpec(int64_t memory) {
-  proto::Model config = MakeModel("family: 'gpt'");
-  config.set_layers(4), config.set_heads(4), config.set_hidden(128), config.set_vocab(512);
-  config.set_sequence(128);
-  SearchSpec spec{.source = {BuildModel(config), "gpt.textproto", {}}, .devices = 2};
-  spec.given.cluster = ReadClusterForTest("a100");
-  spec.given.cluster.mutable_device()->set_memory_bytes(memory);
-  spec.given.recipe.set_device(proto::CUDA);
-  spec.given.recipe.set_batch(8);
-  spec.given.recipe.set_precision(proto::BF16);
-  return spec;
+  return SpecForTest("layers: 4 heads: 4 hidden: 128 vocab: 512 sequence: 128", "a100", "--batch=8",
+                     /*devices=*/2, memory);
 }
 
 SearchResult Run(const SearchSpec& spec, int threads) {

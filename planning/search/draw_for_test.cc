@@ -84,6 +84,16 @@ proto::Cluster ReadClusterForTest(const std::string& name) {
   return cluster;
 }
 
+SearchSpec SpecForTest(const std::string& model, const std::string& cluster,
+                       const std::string& flags, int64_t devices, int64_t memory) {
+  SearchSpec spec{.source = {BuildModel(MakeModel("family: 'gpt' " + model)), "gpt.textproto", {}},
+                  .devices = devices};
+  spec.given.cluster = ReadClusterForTest(cluster);
+  spec.given.cluster.mutable_device()->set_memory_bytes(memory);
+  spec.given.recipe = MakeRecipe("--device=cuda --precision=bf16 " + flags);
+  return spec;
+}
+
 SearchSpec DrawSpec(const DrawnRange& range, Dice* dice) {
   SearchSpec spec;
   const std::string cluster =

@@ -33,6 +33,12 @@ class Dice {
 // "a100", "h100", "v100" of examples/clusters, or "cpu".
 proto::Cluster ReadClusterForTest(const std::string& name);
 
+// A question about a GPT on GPUs of a cluster. `model`: numbers, as "layers: 4 heads: 8 ...";
+// `flags`: the recipe, beside --device=cuda and --precision=bf16; `memory`: of a device, 0: no
+// limit.
+SearchSpec SpecForTest(const std::string& model, const std::string& cluster,
+                       const std::string& flags, int64_t devices, int64_t memory);
+
 struct DrawnRange {
   int least_blocks = 1, most_blocks = 12;
   std::vector<int64_t> devices = {1, 2, 3, 4, 5, 6, 8, 12, 13, 16, 24, 32, 48, 64};

@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "oneflow_core/model/model.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "planning/recipe/make_plan.h"
 #include "planning/search/draw_for_test.h"
@@ -13,14 +12,10 @@ namespace {
 
 constexpr int64_t kSequence = 1024;
 
-SearchSpec SmallSpec(const std::string& given) {
-  proto::Model config = MakeModel("family: 'gpt'");
-  config.set_layers(6), config.set_heads(12), config.set_hidden(768), config.set_vocab(4096);
-  config.set_sequence(kSequence);
-  SearchSpec spec{.source = {BuildModel(config), "", {}}};
-  spec.given.cluster = ReadClusterForTest("a100");
-  spec.given.recipe = MakeRecipe("--device=cuda --precision=bf16 " + given);
-  return spec;
+SearchSpec SmallSpec(const std::string& flags) {
+  const std::string model = "layers: 6 heads: 12 hidden: 768 vocab: 4096 sequence: ";
+  return SpecForTest(model + std::to_string(kSequence), "a100", flags, /*devices=*/1,
+                     /*memory=*/int64_t{80} << 30);
 }
 
 proto::Recipe Some(const std::string& flags) { return MakeCandidate(MakeRecipe(flags)); }

@@ -7,7 +7,7 @@
 //   FindLeastSeconds, FindLeastBytes   of every plan of the group: the work divided evenly, no
 //                                      exchanges, with a margin, since kernels that split their
 //                                      work compute no faster
-//   FindLikelyCosts                      as a rule: with exchanges (Hockney's model, link_cost.h),
+//   FindLikelyCosts                    as a rule: with exchanges (Hockney's model, link_cost.h),
 //                                      the head, the update
 //
 // For M micro-batches that take W seconds through P stages of v chunks (docs/search.md, The bound)

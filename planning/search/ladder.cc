@@ -91,7 +91,7 @@ struct Ladder::PolicyCosts {
   std::array<std::array<bool, kAllPolicies>, 2> measured = {};     // by short plans
   std::array<std::array<ShortCosts, kAllPolicies>, 2> costs = {};  // of those
 
-  // What is known best of a policy.
+  // The best known costs of a policy.
   ShortCosts Best(bool gathers, size_t policy) const {
     if (measured[gathers][policy]) return costs[gathers][policy];
     const ShortCosts& formula = likely[gathers][policy];

@@ -1,4 +1,4 @@
-// What is known of a plan group (candidate.h), on three rungs, and how more is found out:
+// The search knows a plan group (candidate.h) on three rungs, each nearer to the truth:
 //
 //   kListed     by formulas, from the costs of one device (formula.h)
 //   kEstimated  by short plans of the group with the policies of recompute that its mix has
@@ -7,8 +7,7 @@
 //
 //   Ladder ladder(spec, groups);
 //   Finding finding = ladder.List(i, packing);
-//   finding = ladder.Climb(i, finding.state, packing);   // one rung up, or another mix of the same
-//   group
+//   finding = ladder.Climb(i, finding.state, packing);   // one rung up, or another mix
 #pragma once
 
 #include <cstdint>
@@ -90,8 +89,7 @@ class Ladder {
   // Takes some 100 microseconds. `packing`: what plans like this one need, over what short plans
   // say.
   Finding List(size_t i, double packing);
-  // Requires a state below kCompiled. `packing`: what plans like this one need,
-  // over what short plans say.
+  // Requires a state below kCompiled.
   Finding Climb(size_t i, const GroupState& state, double packing);
 
  private:

@@ -4,6 +4,7 @@
 
 #include "compiler/memory/plan_memory.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/stop.h"
 #include "oneflow_core/plan/fingerprint.h"
 #include "planning/recipe/make_plan.h"
 #include "planning/search/evaluate.h"
@@ -34,7 +35,7 @@ absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
   const bool fits = capacity_ <= 0 || bytes <= capacity_;
   if (!fits || !CheckHostCapacity(plan, options.cluster, spec_.given.recipe.host_memory()).ok()) {
     Tighten(i, bytes, finding);
-    return absl::OkStatus();
+    return CheckStop(spec_.given.stop);  // a mix that was not found in time proves nothing
   }
   // The error of the short plans is that of all mixes, so theirs are as much longer or shorter.
   const double error = found.step_seconds / state.seconds;

@@ -1,4 +1,4 @@
-// What a search says where nothing fits, where its time is over, and where it is stopped.
+// The ends of a search: nothing fits, its time is over, it is stopped.
 #include "planning/search/search.h"
 
 #include <atomic>
@@ -6,7 +6,6 @@
 #include <string>
 
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/model/model.h"
 #include "planning/search/draw_for_test.h"
 #include "planning/search/result_text.h"
 
@@ -16,16 +15,8 @@ namespace {
 using Catch::Contains;
 
 SearchSpec MakeSpec(int64_t memory) {
-  proto::Model model = MakeModel("family: 'gpt'");
-  model.set_layers(4), model.set_heads(8), model.set_hidden(512), model.set_vocab(8192);
-  model.set_sequence(512);
-  SearchSpec spec{.source = {BuildModel(model), "gpt.textproto", {}}, .devices = 4};
-  spec.given.cluster = ReadClusterForTest("a100");
-  spec.given.cluster.mutable_device()->set_memory_bytes(memory);
-  spec.given.recipe.set_device(proto::CUDA);
-  spec.given.recipe.set_batch(16);
-  spec.given.recipe.set_precision(proto::BF16);
-  return spec;
+  return SpecForTest("layers: 4 heads: 8 hidden: 512 vocab: 8192 sequence: 512", "a100",
+                     "--batch=16", /*devices=*/4, memory);
 }
 
 std::string Refusal(const SearchResult& result, int64_t memory) {

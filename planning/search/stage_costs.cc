@@ -81,7 +81,7 @@ std::vector<PolicyCounts> SplitOverChunks(const PolicyCounts& counts,
 
 absl::StatusOr<GroupCosts> GroupCosts::Make(const PlanRequest& given, const proto::Recipe& group,
                                             std::vector<ShortCosts> costs,
-                                            const std::vector<int>& slices, bool fits_orders) {
+                                            const std::vector<int>& slices) {
   const int stages = FindMesh(group).stages();
   GroupCosts result;
   ASSIGN_OR_RETURN(const PlanRequest request, Completed(CandidateRequest(given, group)));
@@ -100,7 +100,6 @@ absl::StatusOr<GroupCosts> GroupCosts::Make(const PlanRequest& given, const prot
       result.by_stage_[s].push_back(result.MakeStage(s, p));
     }
   }
-  if (!fits_orders) return result.WithLeastHeld();
   result.schedule_ = result.FitOrders(usual);
   result.CountBytes();
   return result;
@@ -114,7 +113,7 @@ GroupCosts GroupCosts::FittedTo(const std::vector<PolicyCounts>& counts) const {
 }
 
 GroupCosts GroupCosts::WithLeastHeld() const {
-  if (!times_.empty() && !fits_orders_) return *this;
+  if (!fits_orders_) return *this;
   GroupCosts result = *this;
   result.schedule_ = WithLeastWarmUps(schedule_, stages(), micro_batches_);
   result.fits_orders_ = false;

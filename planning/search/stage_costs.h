@@ -34,16 +34,15 @@ std::vector<PolicyCounts> SplitOverChunks(const PolicyCounts& counts,
 class GroupCosts {
  public:
   // `costs`: of kPolicies, as many as were measured, one at least. `slices`: blocks of each slice
-  // along the pipe, stages times chunks. Of orders whose warm-ups are fitted to the stages depends
-  // how many micro-batches a stage holds: they are fitted to these blocks and the first policy;
-  // or, with `fits_orders` false, as few are held as with any warm-ups.
+  // along the pipe, stages times chunks. How many micro-batches a stage holds depends on the
+  // warm-ups: they are fitted to these blocks and the first policy.
   static absl::StatusOr<GroupCosts> Make(const PlanRequest& given, const proto::Recipe& group,
                                          std::vector<ShortCosts> costs,
-                                         const std::vector<int>& slices, bool fits_orders = true);
+                                         const std::vector<int>& slices);
 
   // With orders fitted to these counts, by stage.
   GroupCosts FittedTo(const std::vector<PolicyCounts>& counts) const;
-  // As with fits_orders false.
+  // With as few micro-batches held as with any warm-ups.
   GroupCosts WithLeastHeld() const;
   bool fits_orders() const { return fits_orders_; }
 
