@@ -16,13 +16,14 @@ import tempfile
 import textwrap
 
 from benchmarks import (published_korthikanti, published_megascale, published_megatron, published_megatron_core, published_mpt,
-                        published_nemo, published_zero_bubble)
+                        published_nemo, published_simumax, published_torchtitan, published_zero_bubble)
 from benchmarks.published_errors import flat_errors, group_by, misordered, misranked, summarize
 from benchmarks.published_runs import BUBBLES, CLUSTERS, Refused, Simulator
 
 TARGETS = []
 TABLES = {"zero_bubble": published_zero_bubble, "megatron": published_megatron, "korthikanti": published_korthikanti,
-          "mpt": published_mpt, "megatron_core": published_megatron_core, "nemo": published_nemo, "megascale": published_megascale}
+          "mpt": published_mpt, "megatron_core": published_megatron_core, "nemo": published_nemo, "megascale": published_megascale,
+          "simumax": published_simumax, "torchtitan": published_torchtitan}
 
 
 def parse_cluster(text):

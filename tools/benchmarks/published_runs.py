@@ -18,8 +18,8 @@ import typing
 
 from benchmarks.sides import ROOT
 
-CLUSTERS = {kind: os.path.join(ROOT, f"examples/clusters/{kind}.textproto") for kind in ("a100", "h100")}
-PEAKS = {"a100": 312e12, "h100": 989e12}  # FLOP/s in bf16, dense
+PEAKS = {"a100": 312e12, "h100": 989e12, "h100-96g": 989e12, "b200": 2250e12}  # FLOP/s in bf16, dense
+CLUSTERS = {kind: os.path.join(ROOT, f"examples/clusters/{kind}.textproto") for kind in PEAKS}
 RATES = ("samples/GPU/s", "TFLOP/s", "tokens/s/GPU")  # units of which more is faster
 BUBBLES = ("bubble", "bubble of the run")
 BF16 = ("--precision=bf16", "--keep_axis_order")
@@ -33,8 +33,9 @@ Fact = collections.namedtuple("Fact", "says source")
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """What a published system does that decides how long a step takes. Each field but the first and the last is a Fact."""
+    """What a published system does that decides how long a step takes. Fields without a default are Facts, but the first two."""
     name: str
+    of: str  # the system of a cluster file of whose runs these are
     kernels: Fact
     attention: Fact
     overlaps: Fact
@@ -57,6 +58,14 @@ class Model:
     hidden: int
     sequence: int
     vocab: int
+    experts = 0
+
+    def graph_args(self):
+        """The family and the sizes, for `oneflow model`."""
+        return ["gpt", *(f"--{name}={value}" for name, value in dataclasses.asdict(self).items())]
+
+    def parameters(self):
+        return 12 * self.layers * self.hidden**2 + self.vocab * self.hidden
 
     def step_flops(self, sequences, recompute="none"):
         """FLOPs of a step, as SC'21 counts them: of matrix products, without regard to causality."""
@@ -68,9 +77,44 @@ class Model:
 
 
 @dataclasses.dataclass(frozen=True)
+class Llama:
+    """A model of the family of Llama, whose head is no transposed embedding."""
+    layers: int
+    heads: int
+    groups: int
+    hidden: int
+    inner: int
+    sequence: int
+    vocab: int
+    experts: int = 0
+    experts_per_token: int = 1
+
+    def graph_args(self):
+        """The family and the sizes, for `oneflow model`."""
+        sizes = dataclasses.asdict(self)
+        if not self.experts:
+            del sizes["experts_per_token"]
+        return ["llama", *(f"--{name}={value}" for name, value in sizes.items()), "--tied=false"]
+
+    def weights(self, experts):
+        """Elements of the matrices of a block of which this many experts are counted."""
+        return self.hidden**2 * (2 + 2 * self.groups / self.heads) + 3 * experts * self.hidden * self.inner
+
+    def parameters(self):
+        return self.layers * self.weights(max(self.experts, 1)) + 2 * self.vocab * self.hidden
+
+    def step_flops(self, sequences, recompute="none"):
+        """FLOPs of a step, of matrix products, without regard to causality."""
+        tokens = sequences * self.sequence
+        core = 4 * tokens * self.sequence * self.hidden * self.layers
+        forward = 2 * tokens * self.layers * self.weights(self.experts_per_token) + core
+        return 3 * forward + 6 * tokens * self.vocab * self.hidden + {"none": 0, "selective": core, "full": forward}[recompute]
+
+
+@dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is compiled and simulated: flags of `oneflow model gpt` besides the sizes, and of `oneflow compile`."""
-    model: Model
+    """What is compiled and simulated: flags of `oneflow model` besides the sizes, and of `oneflow compile`."""
+    model: Model | Llama
     device: str  # a key of CLUSTERS
     mesh: str
     batch: int
@@ -81,8 +125,7 @@ class Plan:
     attention_library: str = ""
 
     def graph_args(self):
-        sizes = [f"--{name}={value}" for name, value in dataclasses.asdict(self.model).items()]
-        return ["model", "gpt", *sizes, *self.model_flags]
+        return ["model", *self.model.graph_args(), *self.model_flags]
 
     def compile_args(self):
         return ["--mesh=" + self.mesh, f"--batch={self.batch}", f"--micro_batches={self.micro_batches}", *self.flags]
@@ -118,10 +161,17 @@ class Row:
     simulate: typing.Callable
     counted: bool = True  # in means and in fits
     question: str = ""  # plans of one batch on the same devices, among the rows of a table, model and unit; empty: it has no others
+    figures: dict | None = None  # of the run, by the fields of a Region of a cluster file; None: the row is no run
 
     def ratio(self, figure):
         """The time that a figure means over the published time."""
         return self.published / figure if self.unit in RATES else figure / self.published
+
+
+def find_figures(model, gpus, batch):
+    """The figures of a run by which regions of a system are told apart (proto/cluster.proto, Region)."""
+    return {"experts": model.experts > 0, "sequence": model.sequence, "parameters": model.parameters(), "devices": gpus,
+            "device_tokens": batch * model.sequence / gpus}
 
 
 def row_of_plan(plan, gpus, recompute, unit, published, measure, **fields):
@@ -132,7 +182,8 @@ def row_of_plan(plan, gpus, recompute, unit, published, measure, **fields):
     def simulate(simulator):
         return measure(simulator.run(plan)["step_seconds"], flops)
 
-    return Row(device=plan.device, unit=unit, published=published, at_peak=at_peak, simulate=simulate, **fields)
+    return Row(device=plan.device, unit=unit, published=published, at_peak=at_peak, simulate=simulate,
+               figures=find_figures(plan.model, gpus, plan.batch), **fields)
 
 
 def row_of_seconds(plan, gpus, published, *, model, **fields):
