@@ -16,10 +16,18 @@ import tempfile
 import threading
 import typing
 
+from benchmarks.cluster_text import read_slowdowns
 from benchmarks.sides import ROOT
 
 PEAKS = {"a100": 312e12, "h100": 989e12, "h100-96g": 989e12, "b200": 2250e12}  # FLOP/s in bf16, dense
 CLUSTERS = {kind: os.path.join(ROOT, f"examples/clusters/{kind}.textproto") for kind in PEAKS}
+# The systems of cluster files whose runs are rows here, and what the files say of them.
+SYSTEMS = {
+    "megatron": {"what": "Megatron-LM, Megatron-Core and NeMo", "processor_usage": 0.15,
+                 "processor_usage_source": "Calculon's; NeMo's exchanges of tensors pass user buffers, not NCCL (ub_tp_comm_overlap)"},
+    "mpt": {"what": "MPT on Composer and FSDP"},
+    "torchtitan": {"what": "torchtitan's FSDP2"},
+}
 RATES = ("samples/GPU/s", "TFLOP/s", "tokens/s/GPU")  # units of which more is faster
 BUBBLES = ("bubble", "bubble of the run")
 BF16 = ("--precision=bf16", "--keep_axis_order")
@@ -162,6 +170,7 @@ class Row:
     counted: bool = True  # in means and in fits
     question: str = ""  # plans of one batch on the same devices, among the rows of a table, model and unit; empty: it has no others
     figures: dict | None = None  # of the run, by the fields of a Region of a cluster file; None: the row is no run
+    band: typing.Callable | None = None  # of a Simulator: what stands beside the time of a step (docs/simulate.md)
 
     def ratio(self, figure):
         """The time that a figure means over the published time."""
@@ -183,7 +192,7 @@ def row_of_plan(plan, gpus, recompute, unit, published, measure, **fields):
         return measure(simulator.run(plan)["step_seconds"], flops)
 
     return Row(device=plan.device, unit=unit, published=published, at_peak=at_peak, simulate=simulate,
-               figures=find_figures(plan.model, gpus, plan.batch), **fields)
+               figures=find_figures(plan.model, gpus, plan.batch), band=lambda simulator: simulator.run(plan)["compared"], **fields)
 
 
 def row_of_seconds(plan, gpus, published, *, model, **fields):
@@ -249,8 +258,9 @@ class Simulator:
     compiled for, and of the compiler that made them.
     """
 
-    def __init__(self, binaries, folder, clusters=None):
-        self._binaries = binaries
+    def __init__(self, binaries, folder, clusters=None, system=""):
+        self._binaries, self._system = binaries, system
+        self.of = functools.cache(self._of)
         self.folder = os.path.abspath(folder)
         self.clusters = {kind: os.path.abspath(file) for kind, file in {**CLUSTERS, **(clusters or {})}.items()}
         self.run = functools.cache(self._run)
@@ -259,6 +269,10 @@ class Simulator:
     def on(self, clusters):
         """A simulator of the same folder with other cluster files."""
         return Simulator(self._binaries, self.folder, {**self.clusters, **clusters})
+
+    def _of(self, system):
+        """A simulator of the same folder and files with --system, where the file of a device has that system."""
+        return Simulator(self._binaries, self.folder, self.clusters, system)
 
     def memory_bytes(self, device):
         """The memory of one device."""
@@ -302,7 +316,9 @@ class Simulator:
         """The JSON of `oneflow simulate`; raises Refused where a device has not the memory."""
         cluster = self._cluster(plan)
         path = self._compile(plan, cluster)
-        done = self._call("simulate", "--plan=" + path, "--cluster=" + cluster, "--format=json", f"--steps={plan.steps}")
+        with open(cluster, encoding="utf-8") as file:
+            system = ["--system=" + self._system] if self._system in read_slowdowns(file.read()) else []
+        done = self._call("simulate", "--plan=" + path, "--cluster=" + cluster, *system, "--format=json", f"--steps={plan.steps}")
         return json.loads(done.stdout)
 
     def arena_bytes(self, plan):

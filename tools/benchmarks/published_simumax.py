@@ -35,7 +35,7 @@ SYSTEM = System(
 def make_row(name, sequence, tensor, pipe, context, data, micro_batches, published, peak):
     layers, heads, groups, hidden, inner = MODELS[name]
     model = Llama(layers, heads, groups, hidden, inner, sequence, 128256)
-    flags = (*FLAGS, "--sequence_parallel") if tensor > 1 else FLAGS
+    flags = (*FLAGS, "--sequence_parallel", "--split_products") if tensor > 1 else FLAGS
     plan = Plan(model, "b200", make_mesh(pipe=pipe, data=data, context=context, tensor=tensor), data * micro_batches, micro_batches, (),
                 flags, attention_library=SYSTEM.attention_library)
     return row_of_plan(plan, 8, "none", "ms a step", published, lambda seconds, flops: 1e3 * seconds, table=TABLE, model=name,

@@ -42,7 +42,7 @@ def make_row(name, model, device, gpus, tensor, sequences, recompute, compiled, 
     data = gpus // tensor
     system = COMPILED if compiled else EAGER
     flags = (*FLAGS, "--recompute=" + recompute, *(() if compiled else ("--fuse=false",)),
-             *(("--sequence_parallel",) if tensor > 1 else ()))
+             *(("--sequence_parallel", "--split_products") if tensor > 1 else ()))
     batch = sequences * data
     plan = Plan(model, device, make_mesh(data=data, tensor=tensor), batch, 1, (), flags, attention_library=system.attention_library)
     return row_of_plan(plan, gpus, "none", "tokens/s/GPU", published,

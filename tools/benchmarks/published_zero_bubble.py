@@ -132,7 +132,8 @@ def make_rows(name, m, schedule, published, first, vocab):
 
     def make_row(unit, figure, at_peak, simulate, counted):
         return Row(TABLE, name, f"{name} m={m} {schedule}", "a100", 1, unit, figure, at_peak, SYSTEM, simulate, counted,
-                   question=f"m={m}", figures=figures)
+                   question=f"m={m}", figures=figures,
+                   band=lambda simulator: simulate_pipeline(simulator, name, vocab, False, schedule, m)["compared"])
 
     found = []
     if first:
