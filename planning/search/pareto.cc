@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/print/compared_text.h"
 #include "planning/search/result_text.h"
 
 namespace oneflow {
@@ -48,7 +47,6 @@ class FrontSearch {
                      });
     MarkFront(result_.axis, &result_.points);
     result_.seconds = Seconds();
-    result_.compared = FindCompared(spec_.given.cluster);
     return std::move(result_);
   }
 

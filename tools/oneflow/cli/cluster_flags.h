@@ -1,4 +1,4 @@
-// --cluster and --memory.
+// --cluster, --system and --memory.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -17,7 +17,7 @@ absl::StatusOr<proto::Cluster> ClusterFromFlags(const Arguments& args, const Mes
 // --processes, where they are given. An input error where neither knows the rates of a plan's GPUs.
 absl::StatusOr<proto::Cluster> ClusterToSimulate(const Arguments& args, const proto::Plan& plan);
 
-// True if ClusterToSimulate knows rates of the plan's kind of devices.
+// True if ClusterToSimulate knows rates of the plan's kind of devices, or refuses --system.
 bool HasRates(const Arguments& args, const proto::Plan& plan);
 
 }  // namespace oneflow
