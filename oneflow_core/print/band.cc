@@ -97,7 +97,7 @@ Band FindBand(const proto::Cluster& cluster, const RunFigures& run) {
   squares /= band.systems;
   if (band.system.empty()) {
     band.what = "systems on " + band.devices;
-    squares += Square(StudentSigma(between.freedom()) * between.sigma()) * (1 + 1.0 / band.systems);
+    squares += Square(StudentSigma(between.freedom()) * between.sigma());
   }
   band.sigma = std::sqrt(squares);
   return band;

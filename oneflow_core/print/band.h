@@ -44,8 +44,8 @@ struct Band {
 
 // If the cluster is for a system (as_system), sigma is that of its region that contains the run;
 // of several regions the one with the fewest runs counts. Otherwise the run is that of a system
-// that was not compared: sigma² is the mean square within the n systems that have a region that
-// contains the run, plus (t × sigma between systems)² × (1 + 1/n), with t = StudentSigma(freedom).
+// that was not compared: sigma² is the mean square within the systems that have a region that
+// contains the run, plus (t × sigma between systems)², with t = StudentSigma(freedom).
 // If no region contains the run, `outside` names the figures, at most two, that the region with the
 // fewest such figures does not contain. Requires a cluster that passed CheckCluster.
 Band FindBand(const proto::Cluster& cluster, const RunFigures& run);

@@ -205,8 +205,9 @@ def region_of(row):
 def find_systems(rows, errors, slowdowns):
     """The messages `system` of rows of which these are the errors, model left out."""
     typical = statistics.mean(error * error for error in errors)
-    found = []
-    for name, of_system in group_by(list(zip(rows, errors)), lambda pair: pair[0].system.of).items():
+    found, systems = [], group_by(list(zip(rows, errors)), lambda pair: pair[0].system.of)
+    for name in order_systems(rows):
+        of_system = systems[name]
         regions = []
         for (experts, _), runs in sorted(group_by([p for p in of_system if p[0].figures], lambda pair: region_of(pair[0])).items()):
             squares = sum(error * error for _, error in runs) + PRIOR_RUNS * typical
@@ -312,9 +313,9 @@ def run(args, binaries):
                 with open(simulator.clusters[kind], encoding="utf-8") as file:
                     texts[kind] = file.read()
             order = order_systems(rows)
-            stub = [{"name": name, "slowdown": read_slowdowns(texts[args.device]).get(name, 1.0), "regions": [], **SYSTEMS[name]}
-                    for name in order]
-            texts = {kind: write_systems(text, stub) for kind, text in texts.items()}
+            known = read_slowdowns(texts[args.device])
+            start = find_systems(rows, [1.0] * len(rows), known)
+            texts = {kind: write_between(write_systems(text, start), 1, 1, args.device) for kind, text in texts.items()}
             numbers = Numbers(() if args.device in MEASURED else tuple(read_sustained(texts[args.device])), order[1:])
             evaluation = Evaluation(simulator, texts, numbers, folder, args.jobs)
             found = fit(rows, evaluation)
