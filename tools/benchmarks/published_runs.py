@@ -79,6 +79,7 @@ class Plan:
     flags: tuple
     steps: int = 2
     attention_library: str = ""
+    spread: str = "0"  # of slow nodes, as --spread of `oneflow simulate`
 
     def graph_args(self):
         sizes = [f"--{name}={value}" for name, value in dataclasses.asdict(self.model).items()]
@@ -210,9 +211,11 @@ class Simulator:
         return Simulator(self._binaries, self.folder, {**self.clusters, **clusters})
 
     def memory_bytes(self, device):
-        """The memory of one device."""
+        """What a plan may take of one device."""
         with open(self.clusters[device], encoding="utf-8") as file:
-            return int(re.search(r"memory_bytes: (\d+)", file.read())[1])
+            text = file.read()
+        offered, reserve = (re.search(name + r"_bytes: (\d+)", text) for name in ("memory", "reserve"))
+        return int(offered[1]) - (int(reserve[1]) if reserve else 0)
 
     def _call(self, *args, check=True):
         oneflow = os.path.join(self._binaries, "tools/oneflow/oneflow")
@@ -251,7 +254,8 @@ class Simulator:
         """The JSON of `oneflow simulate`; raises Refused where a device has not the memory."""
         cluster = self._cluster(plan)
         path = self._compile(plan, cluster)
-        done = self._call("simulate", "--plan=" + path, "--cluster=" + cluster, "--format=json", f"--steps={plan.steps}")
+        done = self._call("simulate", "--plan=" + path, "--cluster=" + cluster, "--format=json", f"--steps={plan.steps}",
+                          f"--spread={plan.spread}")
         return json.loads(done.stdout)
 
     def arena_bytes(self, plan):

@@ -3,16 +3,17 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "oneflow_core/base/parse_text.h"
+#include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/device_memory.h"
+#include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/recipe/parse_bytes.h"
 #include "oneflow_core/verify/read_plan.h"
 #include "planning/simulate/simulate_on.h"
 #include "tools/oneflow/cli/check_cluster.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/known_clusters.h"
 #include "tools/oneflow/cli/plan_file.h"
+#include "tools/oneflow/cli/read_cluster.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 
 namespace oneflow {
@@ -25,18 +26,8 @@ absl::StatusOr<proto::Cluster> ReadCluster() {
     RETURN_IF_ERROR(CheckCluster(plan.cluster(), FLAGS_cluster));
     return plan.cluster();
   }
-  proto::Cluster cluster;
   ASSIGN_OR_RETURN(const ClusterText file, ReadClusterText(FLAGS_cluster));
-  const absl::Status parsed = ParseText(file.text, file.where, "cluster", &cluster);
-  if (absl::StrContains(parsed.message(), ": device is given twice")) {
-    return InputError(file.where, "has two kinds of devices",
-                      "a cluster has one: write a file for each kind, and compile a plan for each");
-  }
-  RETURN_IF_ERROR(parsed);
-  if (cluster.ByteSizeLong() == 0) {
-    return InputError(file.where, "is empty", "say of what device and which links a cluster is");
-  }
-  RETURN_IF_ERROR(CheckCluster(cluster, file.where));
+  ASSIGN_OR_RETURN(proto::Cluster cluster, ParseCluster(file));
   if (cluster.name().empty()) cluster.set_name(FLAGS_cluster);
   return cluster;
 }
@@ -48,15 +39,31 @@ proto::Cluster DefaultCluster() {
   return cluster;
 }
 
-// --memory, where it is given.
-absl::Status SetMemory(proto::Cluster* cluster) {
-  if (FLAGS_memory.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory=" + FLAGS_memory, FLAGS_memory));
-  cluster->mutable_device()->set_memory_bytes(bytes);
-  return absl::OkStatus();
-}
-
 }  // namespace
+
+absl::Status SetMemory(proto::Device* device) {
+  if (!FLAGS_memory.empty()) {
+    ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory=" + FLAGS_memory, FLAGS_memory));
+    device->set_memory_bytes(bytes);
+  }
+  const std::string reserve = "--reserve=" + FLAGS_reserve;
+  if (!FLAGS_reserve.empty()) {
+    if (device->memory_bytes() == 0) {
+      return InputError(reserve, "acts on nothing: the memory of a device is not known",
+                        "give --memory, or a cluster that says it");
+    }
+    int64_t bytes = 0;
+    if (FLAGS_reserve != "0") {
+      ASSIGN_OR_RETURN(bytes, ParseBytes(reserve, FLAGS_reserve));
+    }
+    device->set_kept_bytes(bytes);
+  }
+  if (device->memory_bytes() == 0 || UsableBytes(*device) > 0) return absl::OkStatus();
+  return InputError(FLAGS_memory.empty() ? reserve : "--memory=" + FLAGS_memory,
+                    absl::StrCat("leaves nothing to a plan: a device has ",
+                                 BytesText(device->memory_bytes()), KeptText(KeptBytes(*device))),
+                    "give a larger --memory, or --reserve=0 for all of it");
+}
 
 absl::StatusOr<proto::Cluster> ClusterFromFlags(const Arguments& args, const Mesh& mesh) {
   proto::Cluster cluster = DefaultCluster();
@@ -68,7 +75,7 @@ absl::StatusOr<proto::Cluster> ClusterFromFlags(const Arguments& args, const Mes
     cluster.mutable_device()->set_kernel_threads(
         std::max(1, CountThreads(run) / std::max(1, mesh.devices())));
   }
-  RETURN_IF_ERROR(SetMemory(&cluster));
+  RETURN_IF_ERROR(SetMemory(cluster.mutable_device()));
   return cluster;
 }
 
@@ -90,7 +97,7 @@ absl::StatusOr<proto::Cluster> ClusterToSimulate(const Arguments& args, const pr
   } else {
     RETURN_IF_ERROR(CheckCluster(cluster, "plan, cluster"));
   }
-  RETURN_IF_ERROR(SetMemory(&cluster));
+  RETURN_IF_ERROR(SetMemory(cluster.mutable_device()));
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   if (!run.has_processes()) return cluster;
   return WithProcesses(std::move(cluster), plan, run.processes());

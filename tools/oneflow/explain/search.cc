@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/device_memory.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "planning/recipe/make_plan.h"
 #include "planning/search/candidate.h"
@@ -136,15 +137,16 @@ class ProgressLine {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// The recipe of a plan, for --out_recipe. It has no words for --memory, so then it names the
-// cluster that the plan keeps.
+// The recipe of a plan, for --out_recipe. It has no words for --memory and --reserve: then it names
+// the cluster that the plan keeps.
 absl::Status WriteRecipe(const Arguments& args, const proto::Plan& plan) {
   proto::Model model = args.file.model();
   if (!FLAGS_graph.empty()) {
     model.Clear();
     model.set_graph(FLAGS_graph);
   }
-  const std::string cluster = args.Given("memory") ? FLAGS_out : FLAGS_cluster;
+  const bool own_memory = args.Given("memory") || args.Given("reserve");
+  const std::string cluster = own_memory ? FLAGS_out : FLAGS_cluster;
   const std::string text =
       RecipeFileText("Made by oneflow search.", MakeRecipeFile(plan, model, cluster));
   return Annotate(WriteFile(FLAGS_out_recipe, text), "--out_recipe");
@@ -197,8 +199,10 @@ absl::Status CompareParts(const Arguments& args, const SearchSpec& spec,
 
 absl::Status SearchBest(const Arguments& args, const SearchSpec& spec, const SearchOptions& options,
                         const ResultFrame& frame) {
-  if (!FLAGS_out_recipe.empty() && args.Given("memory") && FLAGS_out.empty()) {
-    return InputError("--out_recipe", "cannot say --memory but by the plan that was made for it",
+  const bool own_memory = args.Given("memory") || args.Given("reserve");
+  if (!FLAGS_out_recipe.empty() && own_memory && FLAGS_out.empty()) {
+    return InputError("--out_recipe",
+                      "cannot say --memory or --reserve but by the plan that was made for it",
                       "add --out=best.plan, or write memory_bytes in the file of --cluster");
   }
   ASSIGN_OR_RETURN(const std::vector<NamedPart> parts, PartsFromFlag(args, "why_not", spec.fixed));
@@ -235,7 +239,8 @@ absl::Status SearchPlans(const Arguments& args) {
   const ResultFrame frame{.model = spec.source.graph.name(),
                           .cluster = spec.given.cluster.name(),
                           .devices = spec.devices,
-                          .capacity = spec.given.cluster.device().memory_bytes(),
+                          .capacity = UsableBytes(spec.given.cluster.device()),
+                          .kept = KeptBytes(spec.given.cluster.device()),
                           .given_flags = GivenFlags(args, spec.given.recipe.device()),
                           .space = DescribeSpace(spec)};
   if (args.Given("compare")) return CompareParts(args, spec, options, frame);
@@ -250,12 +255,12 @@ Verb SearchVerb() {
   return {verbs::kSearch, "find the best plan for a model, a cluster and a memory",
           "oneflow search --graph=gpt.textproto --devices=8 --batch=8 --cluster=h100 "
           "--precision=bf16 --fix=context=1,tensor=1,pipe=2 --out=best.plan\n"
-          "oneflow search --graph=gpt.textproto --devices=2 --batch=4 --cluster=a100 --memory=40GB "
+          "oneflow search --graph=gpt.textproto --devices=2 --batch=4 --cluster=a100 --memory=60GB "
           "--fix=tensor=1,context=1 --why_not=pipe=2\n"
           "oneflow search --graph=gpt.textproto --devices=2 --batch=4 --cluster=h100 "
           "--compare=data=2,shard=weights --compare=pipe=2,recompute=full\n"
           "oneflow search --graph=gpt.textproto --devices=2 --batch=4 --cluster=h100 --memory=1GB "
-          "--largest --budget_seconds=5\n"
+          "--reserve=0 --largest --budget_seconds=5\n"
           "oneflow search --graph=gpt.textproto --devices=2..8 --batch=8 --cluster=h100 --pareto "
           "--price_per_device_hour=2 --fix=tensor=1,context=1,micro_batches=1\n",
           SearchPlans};
