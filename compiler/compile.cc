@@ -29,7 +29,7 @@ absl::StatusOr<proto::Plan> Compile(const GraphSource& source, const PlanRequest
   RETURN_IF_ERROR(AddPrograms(front_end.boxed->drafts, front_end.boxed->ids, front_end.schedule,
                               front_end.stages, request.stop, &plan));
   RETURN_IF_ERROR(CheckStop(request.stop));
-  RETURN_IF_ERROR(CheckCapacity(plan, plan.cluster().device().memory_bytes()));
+  RETURN_IF_ERROR(CheckCapacity(plan, plan.cluster().device()));
   RETURN_IF_ERROR(CheckHostCapacity(plan, plan.cluster(), plan.recipe().host_memory()));
 
   // The proof calls it damaged input; here it is an error of the compiler's own.

@@ -14,6 +14,7 @@
 #include "compiler/memory/pack.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/stop.h"
+#include "oneflow_core/cost/device_memory.h"
 #include "oneflow_core/cost/host_memory.h"
 #include "oneflow_core/net/plan_net.h"
 #include "oneflow_core/plan/arenas.h"
@@ -265,15 +266,17 @@ absl::Status PlanMemory(int stages, proto::Plan* plan, const std::stop_token& st
   return absl::OkStatus();
 }
 
-absl::Status CheckCapacity(const proto::Plan& plan, int64_t capacity) {
+absl::Status CheckCapacity(const proto::Plan& plan, const proto::Device& device) {
+  const int64_t capacity = UsableBytes(device);
   if (capacity <= 0) return absl::OkStatus();
   for (const proto::StageMemory& memory : plan.memory()) {
     if (memory.kind() != proto::DEVICE || memory.arena_bytes() <= capacity) continue;
     return absl::ResourceExhaustedError(absl::StrCat(
         "memory of stage ", memory.stage(), ": needs ", BytesText(memory.arena_bytes()),
-        ", a device has ", BytesText(capacity), ": ", BytesText(memory.arena_bytes() - capacity),
-        " too many (weights and optimizer ", BytesText(memory.persistent_bytes()),
-        ", registers and workspaces ", BytesText(memory.register_bytes()),
+        ", a device has ", BytesText(device.memory_bytes()), KeptText(KeptBytes(device)), ": ",
+        BytesText(memory.arena_bytes() - capacity), " too many (weights and optimizer ",
+        BytesText(memory.persistent_bytes()), ", registers and workspaces ",
+        BytesText(memory.register_bytes()),
         "); the largest: ", LargestRegisters(plan, memory.stage())));
   }
   return absl::OkStatus();

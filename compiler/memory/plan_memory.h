@@ -26,9 +26,9 @@ absl::Status BoundMemory(int stages, proto::Plan* plan);
 std::string LargestRegisters(const proto::Plan& plan, int stage,
                              proto::MemoryKind kind = proto::DEVICE);
 
-// An input error (code RESOURCE_EXHAUSTED) if an arena is larger than `capacity` bytes (0: no
-// limit). It says by how much, and names the registers that take most.
-absl::Status CheckCapacity(const proto::Plan& plan, int64_t capacity);
+// An input error (code RESOURCE_EXHAUSTED) if an arena is larger than what a plan may take of the
+// device (UsableBytes). It says by how much, and names the registers that take most.
+absl::Status CheckCapacity(const proto::Plan& plan, const proto::Device& device);
 
 // An input error if the devices of a node of the cluster (oneflow_core/cost/host_memory.h) together
 // take more than `capacity` bytes of the host's memory.

@@ -7,6 +7,7 @@
 
 #include "compiler/memory/lifetimes.h"
 #include "compiler/memory/pack.h"
+#include "oneflow_core/base/strings.h"
 #include "oneflow_core/net/plan_for_test.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/verify/verify_plan.h"
@@ -414,9 +415,20 @@ TEST_CASE("a plan that does not fit says by how much, and what is largest") {
   const int big = b.Register("big", 0, 1, 1024), small = b.Register("small");
   b.Stream("compute", 0, {{{b.Segment("F", 0, {b.Actor("a", 0, {}, {big, small})})}, 1}});
   const proto::Plan plan = Planned(&b);
-  CHECK(CheckCapacity(plan, 0).ok());
-  CHECK(CheckCapacity(plan, 4160).ok());
-  const absl::Status status = CheckCapacity(plan, 4000);
+  const auto check = [&](int64_t memory, int64_t reserve) {
+    proto::Device device;
+    device.set_memory_bytes(memory);
+    device.set_reserve_bytes(reserve);
+    return CheckCapacity(plan, device);
+  };
+  CHECK(check(0, 0).ok());
+  CHECK(check(0, 1000).ok());
+  CHECK(check(4160, 0).ok());
+  CHECK(check(5160, 1000).ok());
+  CHECK_THAT(std::string(ToStd(check(5159, 1000).message())),
+             Catch::Contains("needs 4,160 bytes (4.1 KiB), a device has 5,159 bytes (5.0 KiB), "
+                             "1000 bytes kept for CUDA, NCCL and cuBLAS: 1 bytes too many"));
+  const absl::Status status = check(4000, 0);
   CHECK(status.code() == absl::StatusCode::kResourceExhausted);
   const std::string message(status.message());
   INFO(message);

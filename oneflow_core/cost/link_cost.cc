@@ -15,11 +15,38 @@ namespace {
 // Of a cluster that says nothing: proto/cluster.proto.
 constexpr double kLinkLatency = 1e-6, kLinkBandwidth = 1e10;
 
-// Devices of a unit of a level; of level -1, a device.
-int64_t DevicesBelow(const proto::Cluster& cluster, int level) {
-  int64_t devices = 1;
-  for (int l = 0; l <= level; ++l) devices *= std::max(1, cluster.level(l).size());
-  return devices;
+// The most devices of a unit that stay idle so that groups do not straddle units: a part of it.
+constexpr double kMostIdle = 0.125;
+
+// Of `unit` devices, those that a job of this mesh takes: a multiple of the largest blocks of inner
+// axes, if few stay idle.
+int64_t FillUnit(int64_t unit, const Mesh& mesh) {
+  int64_t block = mesh.devices();
+  for (const Mesh::Axis& axis : mesh.axes) {
+    const int64_t filled = block > unit ? 0 : unit / block * block;
+    if (filled >= (1 - kMostIdle) * static_cast<double>(unit)) return filled;
+    block /= axis.size;
+  }
+  return unit;
+}
+
+// Ranks in a unit of each level, as schedulers place a job: of a rack of 72 devices, groups of 32
+// take 64. Devices that are CPUs, and jobs that need all of a cluster, fill the units.
+absl::InlinedVector<int64_t, 4> PlaceRanks(const proto::Cluster& cluster, const Mesh& mesh) {
+  const auto assign = [&](bool fill) {
+    absl::InlinedVector<int64_t, 4> units;
+    int64_t unit = 1;
+    for (const proto::Level& level : cluster.level()) {
+      unit *= std::max(1, level.size());
+      if (!fill) unit = FillUnit(unit, mesh);
+      units.push_back(unit);
+    }
+    return units;
+  };
+  const bool fill = cluster.device().kind() == proto::Device::CPU;
+  absl::InlinedVector<int64_t, 4> units = assign(fill);
+  const bool limited = cluster.level_size() > 0 && cluster.level().rbegin()->size() > 0;
+  return limited && units.back() < mesh.devices() ? assign(true) : units;
 }
 
 // Ranks from one coordinate of the axis to the next.
@@ -97,13 +124,13 @@ absl::InlinedVector<ProtocolCost, 3> ListProtocols(const proto::Cluster& cluster
   return protocols;
 }
 
-// Of a level's ports, what one device of the unit below has.
-double PortsOfDevice(const proto::Cluster& cluster, int level, int64_t ranks) {
+// Of a level's ports, what one device of the unit below has, which holds `below` ranks.
+double PortsOfDevice(const proto::Cluster& cluster, int level, int64_t below, int64_t ranks) {
   if (level == 0) return 1;
   int ports = cluster.level(level).ports();
   if (ports == 0 && cluster.device().kind() == proto::Device::CPU) ports = 1;
   if (ports == 0) return 1;
-  const int64_t sharing = std::min(DevicesBelow(cluster, level - 1), ranks);
+  const int64_t sharing = std::min(below, ranks);
   return static_cast<double>(ports) / static_cast<double>(sharing);
 }
 
@@ -117,8 +144,8 @@ double UsageAt(const proto::Cluster& cluster, int level) {
 }
 
 // A device alone has one port at most.
-LevelLinks LinksAt(const proto::Cluster& cluster, int level, int64_t ranks) {
-  const double ports = PortsOfDevice(cluster, level, ranks);
+LevelLinks LinksAt(const proto::Cluster& cluster, int level, int64_t below, int64_t ranks) {
+  const double ports = PortsOfDevice(cluster, level, below, ranks);
   LevelLinks links;
   links.device_bandwidth = std::min(1.0, ports) * LinkOfLevel(cluster, level).bandwidth;
   links.ring_bandwidth = links.device_bandwidth;
@@ -221,6 +248,7 @@ GroupLinks LinksOfGroup(const proto::Cluster& given, const Mesh& mesh,
   const proto::Cluster& cluster = Known(given, &made);
   const std::vector<Run> runs = CollectRuns(mesh, axes);
   const int64_t ranks = mesh.devices();
+  const auto placed = PlaceRanks(cluster, mesh);
   GroupLinks group;
   for (const Run& run : runs) group.devices *= static_cast<int>(run.size);
   if (group.devices == 1) return group;
@@ -228,10 +256,10 @@ GroupLinks LinksOfGroup(const proto::Cluster& given, const Mesh& mesh,
   for (int l = 0; l < cluster.level_size(); ++l) {
     // The outermost level holds all devices, however many there are.
     const bool outermost = l + 1 == cluster.level_size();
-    const Spread here =
-        outermost ? Spread{1, group.devices} : FindSpread(runs, DevicesBelow(cluster, l), ranks);
+    const Spread here = outermost ? Spread{1, group.devices} : FindSpread(runs, placed[l], ranks);
     if (here.units == below.units) continue;
-    LevelLinks links = LinksAt(cluster, l, ranks);
+    const int64_t inner = l == 0 ? 1 : placed[l - 1];
+    LevelLinks links = LinksAt(cluster, l, inner, ranks);
     const double units = static_cast<double>(here.units);
     const double fan = std::ceil(static_cast<double>(below.units) / units);
     const double reached = std::pow(1 - cluster.level(l).congestion(), std::log2(fan));
@@ -240,7 +268,8 @@ GroupLinks LinksOfGroup(const proto::Cluster& given, const Mesh& mesh,
     links.peers = static_cast<double>(group.devices - below.members) / (group.devices - 1);
     links.alone = below.members == 1 && l > 0;
     if (below.members > 1) {
-      links.ring_bandwidth = static_cast<double>(below.members) * PortsOfDevice(cluster, l, ranks) *
+      links.ring_bandwidth = static_cast<double>(below.members) *
+                             PortsOfDevice(cluster, l, inner, ranks) *
                              LinkOfLevel(cluster, l).bandwidth;
     }
     links.device_bandwidth *= reached;
@@ -257,7 +286,8 @@ GroupLinks LinksOfStages(const proto::Cluster& given, const Mesh& mesh, int stag
   GroupLinks pair;
   pair.devices = 2;
   const int level = LevelOfStages(cluster, mesh, stage, other);
-  LevelLinks links = LinksAt(cluster, level, mesh.devices());
+  const int64_t inner = level == 0 ? 1 : PlaceRanks(cluster, mesh)[level - 1];
+  LevelLinks links = LinksAt(cluster, level, inner, mesh.devices());
   links.device_bandwidth *= 1 - cluster.level(level).congestion();
   links.ring_bandwidth = links.device_bandwidth;
   links.steps = links.tree_steps = links.peers = 1;
@@ -293,9 +323,9 @@ Link LinkOfLevel(const proto::Cluster& cluster, int level) {
 
 int LevelOfAxis(const proto::Cluster& cluster, const Mesh& mesh, int axis) {
   const int64_t block = AxisStride(mesh, axis) * mesh.axes[axis].size;
+  const auto placed = PlaceRanks(cluster, mesh);
   int level = 0;
-  while (level < cluster.level_size() - 1 &&
-         !Holds(DevicesBelow(cluster, level), block, mesh.devices())) {
+  while (level < cluster.level_size() - 1 && !Holds(placed[level], block, mesh.devices())) {
     ++level;
   }
   return level;
@@ -317,8 +347,9 @@ int LevelOfStages(const proto::Cluster& cluster, const Mesh& mesh, int stage, in
     }
     return true;
   };
+  const auto placed = PlaceRanks(cluster, mesh);
   int level = 0;
-  while (level < cluster.level_size() - 1 && !holds(DevicesBelow(cluster, level))) ++level;
+  while (level < cluster.level_size() - 1 && !holds(placed[level])) ++level;
   return level;
 }
 

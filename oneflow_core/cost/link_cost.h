@@ -31,8 +31,10 @@
 // latency, not one a step. In one process they need no link (boxing_cost.h).
 //
 // It ignores the other work of the devices, and their memory: slice and zero_fill are free. Ranks
-// are numbered as the topology is: the members of the innermost level are neighbours. If groups
-// along an axis differ, the slowest counts.
+// are numbered as the topology is: the members of the innermost level are neighbours. Accelerators
+// are placed as schedulers place a job: a unit holds a multiple of the largest block of inner axes,
+// if at most an eighth of its devices stay idle. Groups of 32 take 64 of a rack of 72, and do not
+// straddle racks. If groups along an axis differ, the slowest counts.
 //
 // Pure functions.
 #pragma once

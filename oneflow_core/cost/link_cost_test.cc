@@ -277,6 +277,40 @@ TEST_CASE("the slowest group counts where some cross a node's border") {
   CHECK(Seconds("all_gather", 12e6, twelve) == Approx(10e-6 + 1e-5 + 11e6 / 4e9));
 }
 
+TEST_CASE("groups do not straddle units where few devices idle") {
+  proto::Cluster racks = Nodes();
+  racks.mutable_level(0)->set_size(72);
+  racks.mutable_level(1)->clear_size();
+  const auto crosses = [](const proto::Cluster& cluster, const char* mesh, const char* axis) {
+    return Along(cluster, mesh, {axis}).levels.size() > 1;
+  };
+  // Groups of 32 take 64 of a rack, and the same devices of two groups are 32 apart in it.
+  CHECK(!crosses(racks, "data=8,expert=32", "expert"));
+  const GroupLinks data = Along(racks, "data=8,expert=32", {"data"});
+  REQUIRE(data.levels.size() == 2);
+  CHECK(data.levels[0].steps == 4);  // two of eight in each of four racks
+  CHECK(data.levels[1].steps == 3);
+  const Mesh staged = *ParseMesh("pipe=4,expert=32");
+  CHECK(LevelOfStages(racks, staged, 0, 1) == 0);
+  CHECK(LevelOfStages(racks, staged, 1, 2) == 1);
+  CHECK(LevelOfAxis(racks, *ParseMesh("data=8,expert=32"), 1) == 0);
+  // Groups that fill a rack leave none idle; groups of 48 would leave a third.
+  CHECK(!crosses(racks, "data=8,expert=36", "expert"));
+  CHECK(crosses(racks, "data=8,expert=48", "expert"));
+  CHECK(crosses(racks, "data=2,expert=96", "expert"));
+  // Of a node 7 of 8 are enough, 6 are not.
+  proto::Cluster nodes = Nodes();
+  CHECK(!crosses(nodes, "data=4,tensor=7", "tensor"));
+  CHECK(crosses(nodes, "data=5,tensor=6", "tensor"));
+  // A job that needs all devices of a cluster takes them; and CPUs fill their processes.
+  racks.mutable_level(1)->set_size(3);
+  CHECK(!crosses(racks, "data=9,expert=16", "expert"));
+  racks.mutable_level(1)->set_size(2);
+  CHECK(crosses(racks, "data=9,expert=16", "expert"));
+  nodes.mutable_device()->set_kind(proto::Device::CPU);
+  CHECK(LevelOfAxis(nodes, *ParseMesh("data=4,tensor=7"), 1) == 1);
+}
+
 TEST_CASE("three levels") {
   proto::Cluster cluster = RoundNumbers();
   cluster.mutable_level(1)->set_size(2);  // racks of 2 nodes of 4

@@ -323,6 +323,12 @@ std::string BytesText(int64_t bytes) {
   return absl::StrCat(text, " (", SizeText(static_cast<double>(bytes)), ")");
 }
 
+std::string KeptText(int64_t bytes) {
+  if (bytes == 0) return "";
+  return absl::StrCat(", ", SizeText(static_cast<double>(bytes)),
+                      " kept for CUDA, NCCL and cuBLAS");
+}
+
 int64_t ParameterCount(const proto::Plan& plan) {
   int64_t elements = 0;
   for (const proto::Variable& v : plan.variable()) {

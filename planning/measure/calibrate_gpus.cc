@@ -42,6 +42,9 @@ class GpuCalibration {
     ASSIGN_OR_RETURN(const double launch, TimeLaunch(backend_, budget_));
     device_.set_firing_seconds(launch);
     if (options_.gpus > 1) RETURN_IF_ERROR(MeasureLink());
+    // The context and the libraries, and whatever else uses the GPU.
+    ASSIGN_OR_RETURN(const DeviceFacts open, backend_.facts_of(0));
+    device_.set_reserve_bytes(open.total_bytes - open.free_bytes);
     return std::move(cluster_);
   }
 

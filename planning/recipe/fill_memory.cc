@@ -10,9 +10,8 @@ namespace {
 
 constexpr char kWhere[] = "--fill_memory";
 
-absl::Status CheckCanPay(const Schedule& schedule, bool fits, int stages, const proto::Plan& plan,
-                         int64_t capacity) {
-  if (capacity <= 0) {
+absl::Status CheckCanPay(const Schedule& schedule, bool fits, int stages, const proto::Plan& plan) {
+  if (plan.cluster().device().memory_bytes() <= 0) {
     return InputError(kWhere, "the memory of a device is not known",
                       "give --memory, or a cluster that says it");
   }
@@ -32,8 +31,7 @@ absl::Status CheckCanPay(const Schedule& schedule, bool fits, int stages, const 
 absl::StatusOr<Schedule> FillMemory(const FrontEnd& front_end,
                                     const std::optional<StageTimes>& times) {
   const auto& [schedule, stages, boxed, plan] = front_end;
-  const int64_t capacity = plan.cluster().device().memory_bytes();
-  RETURN_IF_ERROR(CheckCanPay(schedule, times.has_value(), stages, plan, capacity));
+  RETURN_IF_ERROR(CheckCanPay(schedule, times.has_value(), stages, plan));
   const int64_t most = times ? MostUsefulExtra(*times) : MostUsefulExtra(schedule, stages);
   if (most == 0) {
     return InputError(kWhere, "no step of these stages is shorter for more memory",
@@ -47,7 +45,7 @@ absl::StatusOr<Schedule> FillMemory(const FrontEnd& front_end,
     if (times) tried = Fitted(*times, tried);
     proto::Plan filled = plan;
     RETURN_IF_ERROR(AddPrograms(boxed->drafts, boxed->ids, tried, stages, {}, &filled));
-    if (CheckCapacity(filled, capacity).ok()) {
+    if (CheckCapacity(filled, plan.cluster().device()).ok()) {
       best = tried;
     } else {
       too_many = tried.extra_in_flight;

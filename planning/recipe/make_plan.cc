@@ -8,6 +8,7 @@
 #include "compiler/lower/overlap.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
+#include "oneflow_core/cost/device_memory.h"
 #include "oneflow_core/model/annotate_offload.h"
 #include "oneflow_core/print/plan_text.h"
 #include "planning/recipe/fill_memory.h"
@@ -90,7 +91,7 @@ int64_t LeastDeviceBytes(const proto::Plan& plan) {
 }
 
 bool NeedsTooMuch(const proto::Plan& draft) {
-  const int64_t capacity = draft.cluster().device().memory_bytes();
+  const int64_t capacity = UsableBytes(draft.cluster().device());
   return capacity > 0 && LeastDeviceBytes(draft) > capacity;
 }
 

@@ -8,6 +8,7 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/device_memory.h"
 #include "oneflow_core/model/model.h"
 #include "planning/search/blocks_by_slice.h"
 #include "planning/simulate/simulate_on.h"
@@ -89,7 +90,7 @@ SearchSpec SpecForTest(const std::string& model, const std::string& cluster,
   SearchSpec spec{.source = {BuildModel(MakeModel("family: 'gpt' " + model)), "gpt.textproto", {}},
                   .devices = devices};
   spec.given.cluster = ReadClusterForTest(cluster);
-  spec.given.cluster.mutable_device()->set_memory_bytes(memory);
+  SetUsableBytes(memory, spec.given.cluster.mutable_device());
   spec.given.recipe = MakeRecipe("--device=cuda --precision=bf16 " + flags);
   return spec;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "oneflow_core/cost/device_memory.h"
 #include "oneflow_core/model/model.h"
 #include "planning/search/draw_for_test.h"
 #include "planning/search/enumerate_for_test.h"
@@ -39,7 +40,7 @@ SearchSpec MakeSpec(const GraphSource& source, const std::string& cluster, int64
                     int64_t batch, int64_t memory) {
   SearchSpec spec{.source = source, .devices = devices};
   spec.given.cluster = ReadClusterForTest(cluster);
-  spec.given.cluster.mutable_device()->set_memory_bytes(memory);
+  SetUsableBytes(memory, spec.given.cluster.mutable_device());
   spec.given.recipe.set_device(proto::CUDA);
   spec.given.recipe.set_batch(batch);
   spec.given.recipe.set_precision(proto::BF16);
@@ -55,7 +56,7 @@ int64_t FindQuarter(const std::vector<FoundPlan>& all) {
 }
 
 void Compare(const SearchSpec& spec, const std::vector<FoundPlan>& all) {
-  const int64_t memory = spec.given.cluster.device().memory_bytes();
+  const int64_t memory = UsableBytes(spec.given.cluster.device());
   const auto best = std::find_if(all.begin(), all.end(),
                                  [&](const FoundPlan& plan) { return plan.bytes <= memory; });
   REQUIRE(best != all.end());
@@ -99,7 +100,7 @@ TEST_CASE("the search finds the best of all plans of a space") {
     const std::vector<FoundPlan> all = EnumerateForTest(spec, every_case ? kChoices : kFewChoices);
     CHECK(all.size() >= (every_case ? 500 : 200));
     Compare(spec, all);
-    spec.given.cluster.mutable_device()->set_memory_bytes(FindQuarter(all));
+    SetUsableBytes(FindQuarter(all), spec.given.cluster.mutable_device());
     Compare(spec, all);
   }
 }

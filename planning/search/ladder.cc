@@ -6,6 +6,7 @@
 
 #include "compiler/compile.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/device_memory.h"
 #include "planning/search/blocks_by_slice.h"
 #include "planning/search/formula.h"
 #include "planning/search/ordinary.h"
@@ -118,7 +119,7 @@ Ladder::Ladder(const SearchSpec& spec, std::vector<GroupToSearch> groups)
       fixed_(spec.fixed.recipe),
       groups_(std::move(groups)),
       shape_(FindModelShape(spec.source.graph)),
-      capacity_(static_cast<double>(spec.given.cluster.device().memory_bytes())) {}
+      capacity_(static_cast<double>(UsableBytes(spec.given.cluster.device()))) {}
 
 Finding Ladder::List(size_t i, double packing) {
   Finding finding;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/device_memory.h"
 #include "planning/search/result_text.h"
 
 namespace oneflow {
@@ -27,7 +28,7 @@ class FrontSearch {
   }
 
   absl::StatusOr<ParetoResult> Run() {
-    int64_t capacity = spec_.given.cluster.device().memory_bytes();
+    int64_t capacity = UsableBytes(spec_.given.cluster.device());
     if (result_.axis == ParetoAxis::kBytes) {
       left_ = std::size(kEighths);
       for (const int eighths : kEighths) {
@@ -59,7 +60,7 @@ class FrontSearch {
   bool Add(int64_t devices, int64_t capacity) {
     SearchSpec spec = spec_;
     spec.devices = devices;
-    spec.given.cluster.mutable_device()->set_memory_bytes(capacity);
+    SetUsableBytes(capacity, spec.given.cluster.mutable_device());
     SearchOptions options = options_.search;
     const double rest = options_.search.budget_seconds - Seconds();
     options.budget_seconds = std::max(0.0, rest) / static_cast<double>(left_--);

@@ -35,7 +35,7 @@ std::string SearchText(const ParetoSearch& search) {
 
 std::string PointFlags(const ResultFrame& frame, const ParetoPoint& point) {
   std::string flags = frame.given_flags;
-  if (point.capacity > 0) absl::StrAppend(&flags, " --memory=", point.capacity);
+  if (point.capacity > 0) absl::StrAppend(&flags, " --memory=", point.capacity + frame.kept);
   absl::StrAppend(&flags, " ", CandidateFlags(point.plan.candidate));
   return flags;
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
+#include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/print/table.h"
 #include "planning/search/simplest.h"
 
@@ -173,16 +174,21 @@ std::string BandLines(const std::vector<PlanRow>& plans) {
 }
 
 std::string FrameText(const ResultFrame& frame) {
-  return absl::StrCat(
-      frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster,
-      frame.capacity > 0 ? absl::StrCat(", ", ShortBytesText(frame.capacity), " each") : "");
+  return absl::StrCat(frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster,
+                      frame.capacity > 0
+                          ? absl::StrCat(", ", ShortBytesText(frame.capacity + frame.kept), " each",
+                                         KeptText(frame.kept))
+                          : "");
 }
 
 nlohmann::ordered_json FrameJson(const ResultFrame& frame, nlohmann::ordered_json facts) {
-  nlohmann::ordered_json json = {
-      {"model", frame.model},       {"cluster", frame.cluster},
-      {"devices", frame.devices},   {"device_capacity_bytes", frame.capacity},
-      {"given", frame.given_flags}, {"space", frame.space}};
+  nlohmann::ordered_json json = {{"model", frame.model},
+                                 {"cluster", frame.cluster},
+                                 {"devices", frame.devices},
+                                 {"device_capacity_bytes", frame.capacity + frame.kept},
+                                 {"device_kept_bytes", frame.kept},
+                                 {"given", frame.given_flags},
+                                 {"space", frame.space}};
   json.update(facts);
   return json;
 }
@@ -278,18 +284,23 @@ absl::Status NothingFound(const ResultFrame& frame, const SearchResult& result) 
     return InputError(where, "none of the plans can be compiled: " + CountsText(counts),
                       "compile one with `oneflow compile`, which says why");
   }
-  std::string what = absl::StrCat(
-      "nothing fits ", ShortBytesText(frame.capacity), ": every plan group",
-      counts.refused > 0 ? " that can be compiled" : "", " needs more, by a bound of its bytes");
+  const std::string fitted = absl::StrCat(
+      ShortBytesText(frame.capacity),
+      frame.kept > 0 ? absl::StrCat(" (of ", ShortBytesText(frame.capacity + frame.kept),
+                                    KeptText(frame.kept), ")")
+                     : "");
+  std::string what = absl::StrCat("nothing fits ", fitted, ": every plan group",
+                                  counts.refused > 0 ? " that can be compiled" : "",
+                                  " needs more, by a bound of its bytes");
   std::string hint = "use more devices, or more of the host's memory (--host_memory)";
   if (counts.open > 0) {
     what = absl::StrCat("no plan was found yet: ", DigitsText(counts.listed + counts.unlisted),
                         " of ", DigitsText(counts.groups), " plan groups were not looked at");
     hint = "give a larger --budget_seconds, narrow the space with --fix, or " + hint;
   } else if (counts.too_large > 0) {
-    what = absl::StrCat("no plan fits ", ShortBytesText(frame.capacity), ": ",
-                        DigitsText(counts.cannot_fit), " plan groups by a bound of their bytes, ",
-                        DigitsText(counts.too_large), " by short plans or as compiled");
+    what = absl::StrCat("no plan fits ", fitted, ": ", DigitsText(counts.cannot_fit),
+                        " plan groups by a bound of their bytes, ", DigitsText(counts.too_large),
+                        " by short plans or as compiled");
   }
   if (result.estimated) hint = EstimateText(*result.estimated) + "; " + hint;
   if (result.nearest) {

@@ -17,7 +17,8 @@ namespace oneflow {
 struct ResultFrame {
   std::string model, cluster;  // names
   int64_t devices = 0;
-  int64_t capacity = 0;     // bytes of a device; 0: not limited
+  int64_t capacity = 0;     // bytes of a device that a plan may take; 0: not limited
+  int64_t kept = 0;         // bytes beside them that it leaves to others
   std::string given_flags;  // of compile, beside those of a candidate: "--graph=gpt.textproto ..."
   std::string space;        // DescribeSpace
 };
@@ -42,7 +43,7 @@ std::string PlanTable(const std::vector<std::string>& first_titles,
 // rows by the first of their cells.
 std::string BandLines(const std::vector<PlanRow>& plans);
 
-// "gpt on 8 devices of h100, 74.51 GiB each".
+// "gpt on 8 devices of h100, 79.11 GiB each, 3.0 GiB kept for CUDA, NCCL and cuBLAS".
 std::string FrameText(const ResultFrame& frame);
 // The same, with what is given and the space, before `facts`.
 nlohmann::ordered_json FrameJson(const ResultFrame& frame, nlohmann::ordered_json facts);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/device_memory.h"
 #include "planning/recipe/make_plan.h"
 #include "planning/search/evaluate.h"
 #include "planning/search/experience.h"
@@ -208,8 +209,7 @@ class Searcher {
     return i == none() ? std::nullopt : std::optional(i);
   }
 
-  // A group whose plan is likely to be in the class of the best one, and is simpler than those that
-  // were found: the simplest.
+  // The simplest group whose plan is likely in the class of the best, if simpler than all found.
   size_t FindSimpler() const {
     if (!options_.simplest) return none();
     const auto as_found = [&](size_t i) {
@@ -217,7 +217,7 @@ class Searcher {
                        .step_seconds = states_[i].seconds,
                        .bytes = static_cast<int64_t>(states_[i].bytes)};
     };
-    const int64_t capacity = spec_.given.cluster.device().memory_bytes();
+    const int64_t capacity = UsableBytes(spec_.given.cluster.device());
     FoundPlan simplest = result_.found[FindSimplest(result_.found, capacity)];
     size_t simpler = none();
     for (const auto& [bound, i] : queue_) {
@@ -456,7 +456,7 @@ class Searcher {
     double least = kNever;
     for (const auto& [bound, i] : queue_) least = std::min(least, Likely(i));
     result_.least_estimate = least == kNever ? 0 : least;
-    TrimFound(options_.top, options_.simplest, spec_.given.cluster.device().memory_bytes(),
+    TrimFound(options_.top, options_.simplest, UsableBytes(spec_.given.cluster.device()),
               &result_.found);
     result_.bound_seconds = result_.found.empty() ? 0 : Bound();
     result_.seconds = Seconds();

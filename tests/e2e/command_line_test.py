@@ -9,7 +9,7 @@ import unittest
 
 from tests.e2e.cli import ONEFLOW, FolderCase, run
 
-VERBS = ["model", "compile", "search", "explain", "recipe", "verify", "run", "data", "train", "generate", "simulate", "diff", "calibrate", "devices",
+VERBS = ["model", "compile", "search", "explain", "recipe", "verify", "run", "data", "train", "generate", "simulate", "diff", "calibrate", "cluster", "devices",
          "submit", "status", "logs", "cancel"]
 GROUPS = ["model", "parallelism", "schedule", "memory", "optimizer", "sampling", "search", "run", "data and output", "processes", "job", "examples"]
 SMALL = ["--layers=4", "--heads=4", "--hidden=32", "--sequence=16", "--vocab=256"]
@@ -170,7 +170,7 @@ class PlanTest(FolderCase):
                             ("mi300x", "MI300X"), ("v100", "V100")]:
             self.assertRegex(self.oneflow("simulate", "--plan=gpt.plan", f"--cluster={name}"), rf"^gpt on {title}")
             self.assertIn(f"on {title}", self.oneflow("explain", "--plan=gpt.plan", f"--cluster={name}").split("\n\n")[0])
-        self.assertIn("known are a100, b200, gb200, h100, h200, mi300x, v100",
+        self.assertIn("known are a100, a100-40g, b200, gb200, h100, h100-96g,",
                       self.oneflow("simulate", "--plan=gpt.plan", "--cluster=zzz", code=2))
         head = self.compile("--cluster=h100", "--device=cuda", "--memory=80G").split("\n\n")[0]
         self.assertRegex(head, r"\npredicted: step .* tokens/s, MFU [\d.]+ %, bubble [\d.]+ %, on H100")
@@ -188,6 +188,60 @@ class PlanTest(FolderCase):
                 for word in words:
                     self.assertIn(word, error)
                 self.assertNotIn("epeated", error)
+
+    def test_what_a_device_offers_and_what_is_kept_of_it(self):
+        flags = ("--batch=8", "--device=cuda", "--cluster=a100-40g")
+        line = self.compile(*flags).split("\n")[1]
+        self.assertRegex(line, r"a GPU of [\d,]+ bytes \(39\.4 GiB\), 3\.0 GiB kept for CUDA, NCCL and cuBLAS, [\d.]+ % of the rest$")
+        told = json.loads(self.compile(*flags, "--format=json"))["headline"]
+        self.assertEqual((told["device_capacity_bytes"], told["device_kept_bytes"]), (42294312960, 3 << 30))
+        # Of what is kept nothing goes to a plan, unless it is asked for.
+        self.assertRegex(self.compile(*flags, "--memory=4GiB").split("\n")[1], r"of [\d,]+ bytes \(4\.0 GiB\), 3\.0 GiB kept")
+        self.assertRegex(self.compile(*flags, "--memory=3GiB", "--reserve=0").split("\n")[1],
+                         r"\(3\.0 GiB\), [\d.]+ %; the plan leaves [\d.]+ GiB, and 3\.0 GiB is what CUDA, NCCL and cuBLAS take$")
+        line = self.compile(*flags, "--memory=3GiB", "--reserve=1GiB").split("\n")[1]
+        self.assertIn("1.0 GiB kept", line)
+        self.assertEqual(line, self.oneflow("explain", "--plan=gpt.plan").split("\n")[1])
+        for more, words in [(["--memory=1GiB"], ["--memory=1GiB: leaves nothing to a plan", "3.0 GiB kept", "--reserve=0"]),
+                            (["--reserve=40GiB"], ["--reserve=40GiB: leaves nothing to a plan", "39.4 GiB"]),
+                            (["--reserve=some"], ["--reserve=some", "is not a size"]),
+                            (["--memory=3073MiB"], ["a device has", "3.0 GiB kept for CUDA, NCCL and cuBLAS: ", "too many"])]:
+            error = self.oneflow("compile", "--graph=gpt.textproto", *flags, *more, "--out=gpt.plan", code=2)
+            for word in words:
+                self.assertIn(word, error)
+        error = self.oneflow("compile", "--graph=gpt.textproto", "--batch=8", "--reserve=1GiB", "--out=gpt.plan", code=2)
+        self.assertIn("--reserve=1GiB: acts on nothing: the memory of a device is not known", error)
+        self.assertIn("too many", self.oneflow("simulate", "--plan=gpt.plan", "--memory=3073MiB", "--reserve=3GiB", code=2))
+
+    def test_clusters_are_listed_and_written(self):
+        self.compile("--batch=8")
+        self.assertRegex(self.oneflow("cluster"), r"(?m)^a100-40g +A100-40G nodes of 8 +312 +39\.4 GiB +3\.0 GiB +1\.5\d +node: 8 at .* GB/s; cluster: 25 GB/s$")
+        mine = self.oneflow("cluster", "h100-pcie")
+        self.write("mine.textproto", mine)
+        self.assertIn("# PCIe gen5", mine)
+        step = lambda cluster: json.loads(self.oneflow("simulate", "--plan=gpt.plan", f"--cluster={cluster}", "--format=json"))["step_seconds"]
+        self.assertEqual(step("mine.textproto"), step("h100-pcie"))
+        sheet = {"bf16_tflops": "362", "memory": "48GB", "memory_bandwidth": "864GB", "devices": "4", "link_bandwidth": "32GB",
+                 "network_bandwidth": "12.5GB"}
+        flags = lambda **other: [f"--{name}={value}" for name, value in {**sheet, **other}.items() if value]
+        text = self.oneflow("cluster", *flags())
+        for line in ['base: "a100"', "peak_flops_bf16: 3.62e+14", "memory_bandwidth: 8.64e+11", "memory_bytes: 48000000000", "size: 4",
+                     "bandwidth: 2.4192e+10  # 3.2e+10 x 0.756", "bandwidth: 1.25e+10"]:
+            self.assertIn(line, text)
+        self.write("mine.textproto", text)
+        self.assertGreater(step("mine.textproto"), 0)
+        for args, words in [(flags(link_bandwidth=None), ["--link_bandwidth: is missing", "six figures: --bf16_tflops, --memory,"]),
+                            (flags(bf16_tflops="0"), ["--bf16_tflops=0: is out of range"]),
+                            (flags(devices="0"), ["--devices=0: is no number of devices"]),
+                            (flags(devices="many"), ["--devices=many: is no number of devices"]),
+                            (flags(memory="2GB"), ["reserve_bytes is 3221225472 of memory_bytes 2000000000"]),
+                            (flags(memory_bandwidth="fast"), ["--memory_bandwidth=fast", "is not a size"]),
+                            (["h100", "a100"], ["oneflow cluster h100 a100: is more than one cluster"]),
+                            (["h100", "--memory=48GB"], ["is more than one cluster"]), (["h10"], ["did you mean h100?"]),
+                            (["h100", "--format=json"], ["--format=json: acts on nothing"])]:
+            error = self.oneflow("cluster", *args, code=2)
+            for word in words:
+                self.assertIn(word, error)
 
     def test_first_lines(self):
         text = self.compile("--mesh=pipe=2,data=2", "--batch=16", "--micro_batches=4", "--memory=64M")

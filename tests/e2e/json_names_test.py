@@ -94,6 +94,7 @@ class JsonNamesTest(unittest.TestCase):
                 "generate": printed("generate", "--checkpoint=ckpt", "--prompt=a", "--tokens=2", "--threads=1"),
                 "export": printed("export", "--checkpoint=ckpt", "--out=hf"),
                 "import": printed("import", "--from=hf", "--out=imported"),
+                "cluster": printed("cluster"),
                 "devices": printed("devices", code=1),
                 "submit": printed("submit", "--engine=kubernetes", "--image=a", "--volume_claim=b", "--job_dir=job", "--plan=b.plan",
                                   "--data=text.txt", "--checkpoint_every=1"),

@@ -130,7 +130,7 @@ class RecipeTest(FolderCase):
     def test_the_recipe_of_a_plan_makes_the_same_plan(self):
         for flags in [["--batch=4"], FLAGS, ["--mesh=pipe=2", "--batch=4", "--micro_batches=2", "--order=own.order"],
                       ["--mesh=pipe=2", "--batch=8", "--micro_batches=4", "--schedule=zero_bubble", "--cluster=a100", "--fill_memory"],
-                      ["--mesh=tensor=2,data=2", "--batch=8", "--cluster=h100", "--memory=1GB"],
+                      ["--mesh=tensor=2,data=2", "--batch=8", "--cluster=h100", "--memory=1GB", "--reserve=0"],
                       ["--mesh=pipe=2", "--schedule=2bw", "--clip=0", "--batch=4", "--micro_batches=2"],
                       ["--batch=4", "--device=cuda", "--precision=bf16", "--loss_pieces=auto", "--offload=activations:0.5,states"]]:
             with self.subTest(flags):

@@ -60,10 +60,13 @@ class SimulateTest(FolderCase):
         self.assertLess(seconds[("--spread=0.1",)], seconds[()])
         self.assertLess(seconds[("--spread=0",)], seconds[("--spread=0.1",)])
         self.assertEqual(step("--spread=0"), step())  # without a spread all are alike
-        for value, words in [("-0.1", "out of range"), ("0.95", "out of range"), ("nan", "out of range"), ("many", "no number")]:
+        for value, words in [("-0.1", "out of range"), ("0.95", "out of range"), ("nan", "out of range"), ("many", "no number"),
+                             ("0.1:2", "out of range"), ("0.1:", "no number"), ("0.1:0.1:0.1", "no number")]:
             error = run("simulate", "--plan=gpt.plan", cluster, f"--spread={value}", cwd=self.dir, code=2)[1]
             self.assertIn(f"--spread={value}: is {words}", error)
         self.assertIn("acts on nothing", run("simulate", "--plan=gpt.plan", "--spread=0.1", cwd=self.dir, code=2)[1])
+        self.assertEqual(step(cluster, "--spread=0.1"), step(cluster, "--spread=0.1:0.2"))
+        self.assertLess(step(cluster, "--spread=0.1:0.1"), step(cluster, "--spread=0.1:0.2"))
 
     def test_on_many_nodes_the_step_waits_for_slow_ones(self):
         # As MegaScale's runs: 12,288 GPUs, among which some nodes are slow for certain.
@@ -71,7 +74,8 @@ class SimulateTest(FolderCase):
         run("compile", "--graph=far.textproto", "--mesh=pipe=8,data=192,tensor=8", "--batch=3072", "--micro_batches=16", "--device=cuda",
             "--precision=bf16", "--cluster=a100", "--out=far.plan", cwd=self.dir)
         step = lambda *flags: json.loads(run("simulate", "--plan=far.plan", "--cluster=a100", "--format=json", *flags, cwd=self.dir)[0])["step_seconds"]
-        found, alike = step(), step("--spread=0")
+        alike, found = step(), step("--spread=0.005:0.1")
+        self.assertEqual(alike, step("--spread=0"))
         self.assertLess(alike, 0.97 * found)
         self.assertGreater(alike, 0.9 * found)
 

@@ -131,6 +131,7 @@ class Plan:
     flags: tuple
     steps: int = 2
     attention_library: str = ""
+    spread: str = "0"  # of slow nodes, as --spread of `oneflow simulate`
 
     def graph_args(self):
         return ["model", *self.model.graph_args(), *self.model_flags]
@@ -232,9 +233,12 @@ def cluster_for(attention_library, file, folder):
     with open(file, encoding="utf-8") as opened:
         text = opened.read()
     library = re.compile(r'^(\s*attention_library:\s*)"[^"]*"', re.M)
-    if not attention_library or not library.search(text):
+    if not attention_library:
         return file
-    text = library.sub(rf'\1"{attention_library}"', text)
+    if library.search(text):
+        text = library.sub(rf'\1"{attention_library}"', text)
+    else:
+        text = text.replace("device {\n", f'device {{\n  attention_library: "{attention_library}"\n', 1)
     path = os.path.join(folder, "cluster-" + hashlib.sha256(text.encode()).hexdigest()[:16] + ".textproto")
     # Other rows may read it meanwhile.
     with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as out:
@@ -275,9 +279,11 @@ class Simulator:
         return Simulator(self._binaries, self.folder, self.clusters, system)
 
     def memory_bytes(self, device):
-        """The memory of one device."""
+        """What a plan may take of one device."""
         with open(self.clusters[device], encoding="utf-8") as file:
-            return int(re.search(r"memory_bytes: (\d+)", file.read())[1])
+            text = file.read()
+        offered, reserve = (re.search(name + r"_bytes: (\d+)", text) for name in ("memory", "reserve"))
+        return int(offered[1]) - (int(reserve[1]) if reserve else 0)
 
     def _call(self, *args, check=True):
         oneflow = os.path.join(self._binaries, "tools/oneflow/oneflow")
@@ -318,7 +324,8 @@ class Simulator:
         path = self._compile(plan, cluster)
         with open(cluster, encoding="utf-8") as file:
             system = ["--system=" + self._system] if self._system in read_slowdowns(file.read()) else []
-        done = self._call("simulate", "--plan=" + path, "--cluster=" + cluster, *system, "--format=json", f"--steps={plan.steps}")
+        done = self._call("simulate", "--plan=" + path, "--cluster=" + cluster, *system, "--format=json", f"--steps={plan.steps}",
+                          f"--spread={plan.spread}")
         return json.loads(done.stdout)
 
     def arena_bytes(self, plan):

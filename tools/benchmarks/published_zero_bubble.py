@@ -78,7 +78,7 @@ def schedule_flags(simulator, schedule, stages, m, twice):
         return ("--schedule=1f1b", f"--extra_in_flight={stages}")
     if schedule in ("ZB-H1", "ZB-H2"):
         return ("--order=" + write_order(simulator.folder, stages, m, 0 if schedule == "ZB-H1" else stages - 1), *NO_BARRIER)
-    more = ("--fill_memory", f"--memory={twice}") if schedule == "ZB-2p" else ()
+    more = ("--fill_memory", f"--memory={twice}", "--reserve=0") if schedule == "ZB-2p" else ()
     return ("--schedule=zero_bubble", *NO_BARRIER, *more)
 
 

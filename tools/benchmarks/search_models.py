@@ -51,7 +51,6 @@ class Case:
     name: str
     model: tuple  # arguments of `oneflow model`
     cluster: str
-    memory_gb: int  # of a device, 10^9 bytes
     devices: int
     batch: int
     by_hand: ByHand
@@ -61,12 +60,9 @@ class Case:
         return ["model", *self.model]
 
     def given_args(self):
-        """Flags of `oneflow search` and of `oneflow compile`, but for the memory of a device."""
+        """Flags of `oneflow search` and of `oneflow compile`."""
         host = ["--host_memory=" + self.host_memory] if self.host_memory else []
         return ["--cluster=" + self.cluster, f"--batch={self.batch}", "--precision=bf16", "--device=cuda", *host]
-
-    def memory_bytes(self):
-        return self.memory_gb * 10 ** 9
 
 
 def interleaved(chunks):
@@ -87,9 +83,9 @@ def gpt3_cases(batch):
     model, smaller = ("gpt", "--preset=gpt3-175b"), korthikanti(4, 1, 3, "assumed: as Korthikanti's, with half the stages")
     large = korthikanti(8, 1, 3, "Korthikanti" if batch == 64 else "Korthikanti's mesh and schedule; the batch assumed")
     tight = korthikanti(8, 1, 3, "assumed: as Korthikanti's on GPUs of 80 GB")
-    return [Case(f"GPT-3 175B, 32 A100-80G, batch {batch:,}", model, "a100", 80, 32, batch, smaller, "2TB"),
-            Case(f"GPT-3 175B, 64 A100-80G, batch {batch:,}", model, "a100", 80, 64, batch, large),
-            Case(f"GPT-3 175B, 64 A100-40G, batch {batch:,}", model, "a100", 40, 64, batch, tight, "1TB")]
+    return [Case(f"GPT-3 175B, 32 A100-80G, batch {batch:,}", model, "a100", 32, batch, smaller, "2TB"),
+            Case(f"GPT-3 175B, 64 A100-80G, batch {batch:,}", model, "a100", 64, batch, large),
+            Case(f"GPT-3 175B, 64 A100-40G, batch {batch:,}", model, "a100-40g", 64, batch, tight, "1TB")]
 
 
 def llama_layers(slices, layers):
@@ -121,10 +117,10 @@ META = "Llama 3's tensor and pipe degrees; chunks, recompute and data parts assu
 # Batches of 512 sequences of 8,192 tokens are 4M tokens; NeMo's runs on few GPUs have 128, 1M tokens.
 CASES = [
     *(case for batch in (1536, 256, 64) for case in gpt3_cases(batch)),
-    Case("GPT 22B, 8 A100-80G, batch 4", gpt(48, 64, 6144), "a100", 80, 8, 4, korthikanti(1, 4, 1)),
-    Case("GPT 530B, 280 A100-80G, batch 280", gpt(105, 128, 20480), "a100", 80, 280, 280, korthikanti(35, 1, 3)),
-    Case("GPT 1T, 512 A100-80G, batch 512", gpt(128, 160, 25600), "a100", 80, 512, 512, korthikanti(64, 1, 1)),
-    *(Case(f"Llama 3 {size}, {devices} H100-80G, batch {batch}", ("llama", "--preset=" + preset, "--sequence=8192"), "h100", 80, devices,
+    Case("GPT 22B, 8 A100-80G, batch 4", gpt(48, 64, 6144), "a100", 8, 4, korthikanti(1, 4, 1)),
+    Case("GPT 530B, 280 A100-80G, batch 280", gpt(105, 128, 20480), "a100", 280, 280, korthikanti(35, 1, 3)),
+    Case("GPT 1T, 512 A100-80G, batch 512", gpt(128, 160, 25600), "a100", 512, 512, korthikanti(64, 1, 1)),
+    *(Case(f"Llama 3 {size}, {devices} H100-80G, batch {batch}", ("llama", "--preset=" + preset, "--sequence=8192"), "h100", devices,
            batch, by_hand)
       for size, preset, devices, batch, by_hand in [
           ("8B", "llama3-8b", 8, 128, llama_8b(4, "NeMo")),
@@ -138,12 +134,12 @@ CASES = [
            ByHand("pipe=9,data=8,tensor=8", 1, ("--sequence_parallel", "--shard=states", *interleaved(7)),
                   "assumed: tensor 8 in a node, stages of 14 layers", SPLIT_POLICIES)),
           ("405B", "llama3.1-405b", 1024, 512, llama_405b(8, META))]),
-    Case("Mixtral 8x7B, 64 H100-80G, batch 256", ("llama", "--preset=mixtral-8x7b", "--sequence=4096"), "h100", 80, 64, 256,
+    Case("Mixtral 8x7B, 64 H100-80G, batch 256", ("llama", "--preset=mixtral-8x7b", "--sequence=4096"), "h100", 64, 256,
          ByHand("pipe=4,data=2,expert=8", 1, ("--shard=states", *interleaved(8)), "MCore MoE")),
-    Case("Qwen3 30B-A3B, 32 H100-80G, batch 128", ("llama", "--preset=qwen3-30b-a3b", "--sequence=4096"), "h100", 80, 32, 128,
+    Case("Qwen3 30B-A3B, 32 H100-80G, batch 128", ("llama", "--preset=qwen3-30b-a3b", "--sequence=4096"), "h100", 32, 128,
          ByHand("data=4,expert=8", 1, ("--shard=states",), "assumed: experts in a node")),
     Case("Nemotron 15B, 64 H100-80G, batch 256",
          ("llama", "--layers=32", "--hidden=6144", "--heads=48", "--groups=8", "--inner=16384", "--vocab=256000", "--sequence=4096"),
-         "h100", 80, 64, 256,
+         "h100", 64, 256,
          ByHand("data=16,tensor=4", 4, ("--sequence_parallel", "--shard=states"), "NeMo's on 32, with more data parts", SPLIT_POLICIES)),
 ]

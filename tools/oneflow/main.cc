@@ -24,8 +24,8 @@ std::vector<Verb> Verbs() {
   return {ModelVerb(),     CompileVerb(), SearchVerb(),   ExplainVerb(),  RecipeVerb(),
           VerifyVerb(),    RunVerb(),     DataVerb(),     ImportVerb(),   ExportVerb(),
           TrainVerb(),     EvalVerb(),    GenerateVerb(), SimulateVerb(), DiffVerb(),
-          CalibrateVerb(), DevicesVerb(), SubmitVerb(),   StatusVerb(),   LogsVerb(),
-          CancelVerb()};
+          CalibrateVerb(), ClusterVerb(), DevicesVerb(),  SubmitVerb(),   StatusVerb(),
+          LogsVerb(),      CancelVerb()};
 }
 
 std::string Usage(int columns) {

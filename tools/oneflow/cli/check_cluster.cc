@@ -16,6 +16,7 @@
 #include "google/protobuf/message.h"
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/device_memory.h"
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/verify/verify_plan.h"
 
@@ -333,6 +334,12 @@ absl::Status CheckCluster(const proto::Cluster& cluster, std::string_view where)
   if (device.kernel_threads() > kMaxKernelThreads) {
     return InputError(where, "has more kernel threads than a device may use",
                       absl::StrCat("use at most ", kMaxKernelThreads));
+  }
+  if (device.memory_bytes() > 0 && UsableBytes(device) <= 0) {
+    return InputError(where,
+                      absl::StrCat("device.reserve_bytes is ", device.reserve_bytes(),
+                                   " of memory_bytes ", device.memory_bytes()),
+                      "say less, or leave it out: nothing would be left to a plan");
   }
   RETURN_IF_ERROR(CheckAttention(device, where));
   return CheckSystems(cluster, where);

@@ -6,16 +6,19 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/device_memory.h"
+#include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/recipe/parse_bytes.h"
 #include "oneflow_core/verify/read_plan.h"
 #include "planning/simulate/simulate_on.h"
 #include "tools/oneflow/cli/check_cluster.h"
 #include "tools/oneflow/cli/flags.h"
-#include "tools/oneflow/cli/known_clusters.h"
 #include "tools/oneflow/cli/plan_file.h"
+#include "tools/oneflow/cli/read_cluster.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 
 namespace oneflow {
@@ -28,18 +31,8 @@ absl::StatusOr<proto::Cluster> ReadCluster() {
     RETURN_IF_ERROR(CheckCluster(plan.cluster(), FLAGS_cluster));
     return plan.cluster();
   }
-  proto::Cluster cluster;
   ASSIGN_OR_RETURN(const ClusterText file, ReadClusterText(FLAGS_cluster));
-  const absl::Status parsed = ParseText(file.text, file.where, "cluster", &cluster);
-  if (absl::StrContains(parsed.message(), ": device is given twice")) {
-    return InputError(file.where, "has two kinds of devices",
-                      "a cluster has one: write a file for each kind, and compile a plan for each");
-  }
-  RETURN_IF_ERROR(parsed);
-  if (cluster.ByteSizeLong() == 0) {
-    return InputError(file.where, "is empty", "say of what device and which links a cluster is");
-  }
-  RETURN_IF_ERROR(CheckCluster(cluster, file.where));
+  ASSIGN_OR_RETURN(proto::Cluster cluster, ParseCluster(file));
   if (cluster.name().empty()) cluster.set_name(FLAGS_cluster);
   return cluster;
 }
@@ -49,14 +42,6 @@ proto::Cluster DefaultCluster() {
   proto::Cluster cluster;
   cluster.set_name("a CPU of 100 GFLOP/s and 10 GB/s (no --cluster)");
   return cluster;
-}
-
-// --memory, where it is given.
-absl::Status SetMemory(proto::Cluster* cluster) {
-  if (FLAGS_memory.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory=" + FLAGS_memory, FLAGS_memory));
-  cluster->mutable_device()->set_memory_bytes(bytes);
-  return absl::OkStatus();
 }
 
 // The numbers of a device as a system sustains them.
@@ -86,13 +71,37 @@ absl::Status SetSystem(proto::Cluster* cluster) {
   return absl::OkStatus();
 }
 
-// --system and --memory.
+// --system, --memory and --reserve.
 absl::Status SetOthers(proto::Cluster* cluster) {
   RETURN_IF_ERROR(SetSystem(cluster));
-  return SetMemory(cluster);
+  return SetMemory(cluster->mutable_device());
 }
 
 }  // namespace
+
+absl::Status SetMemory(proto::Device* device) {
+  if (!FLAGS_memory.empty()) {
+    ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory=" + FLAGS_memory, FLAGS_memory));
+    device->set_memory_bytes(bytes);
+  }
+  const std::string reserve = "--reserve=" + FLAGS_reserve;
+  if (!FLAGS_reserve.empty()) {
+    if (device->memory_bytes() == 0) {
+      return InputError(reserve, "acts on nothing: the memory of a device is not known",
+                        "give --memory, or a cluster that says it");
+    }
+    int64_t bytes = 0;
+    if (FLAGS_reserve != "0") {
+      ASSIGN_OR_RETURN(bytes, ParseBytes(reserve, FLAGS_reserve));
+    }
+    device->set_kept_bytes(bytes);
+  }
+  if (device->memory_bytes() == 0 || UsableBytes(*device) > 0) return absl::OkStatus();
+  return InputError(FLAGS_memory.empty() ? reserve : "--memory=" + FLAGS_memory,
+                    absl::StrCat("leaves nothing to a plan: a device has ",
+                                 BytesText(device->memory_bytes()), KeptText(KeptBytes(*device))),
+                    "give a larger --memory, or --reserve=0 for all of it");
+}
 
 absl::StatusOr<proto::Cluster> ClusterFromFlags(const Arguments& args, const Mesh& mesh) {
   proto::Cluster cluster = DefaultCluster();

@@ -1,4 +1,4 @@
-// --cluster, --system and --memory.
+// --cluster, --system, --memory and --reserve.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -16,6 +16,9 @@ absl::StatusOr<proto::Cluster> ClusterFromFlags(const Arguments& args, const Mes
 // --cluster, read and checked; without it the one that the plan was compiled for. With
 // --processes, where they are given. An input error where neither knows the rates of a plan's GPUs.
 absl::StatusOr<proto::Cluster> ClusterToSimulate(const Arguments& args, const proto::Plan& plan);
+
+// Gives the device the memory of --memory and --reserve, where they are given.
+absl::Status SetMemory(proto::Device* device);
 
 // True if ClusterToSimulate knows rates of the plan's kind of devices, or refuses --system.
 bool HasRates(const Arguments& args, const proto::Plan& plan);

@@ -1,5 +1,6 @@
 #include "tools/oneflow/cli/known_clusters.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -26,6 +27,7 @@ constexpr Known kKnown[] = {
 std::vector<std::string> KnownClusters() {
   std::vector<std::string> names;
   for (const Known& known : kKnown) names.emplace_back(known.name);
+  std::sort(names.begin(), names.end());
   return names;
 }
 

@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/strings.h"
+#include "oneflow_core/cost/device_memory.h"
 #include "oneflow_core/cost/link_cost.h"
 #include "oneflow_core/cost/product_cost.h"
 #include "proto/cluster.pb.h"
-#include "tools/oneflow/cli/check_cluster.h"
+#include "tools/oneflow/cli/read_cluster.h"
 
 namespace oneflow {
 namespace {
@@ -24,36 +24,87 @@ std::string Error(const std::string& name) {
   return file.ok() ? "" : std::string(ToStd(file.status().message()));
 }
 
+proto::Cluster Read(const std::string& name) {
+  return ParseCluster(ReadClusterText(name).value()).value();
+}
+
 TEST_CASE("known clusters: each is a cluster of GPUs with memory and links") {
-  CHECK(KnownClusters() ==
-        std::vector<std::string>{"a100", "b200", "gb200", "h100", "h200", "mi300x", "v100"});
+  CHECK(KnownClusters() == std::vector<std::string>{"a100", "a100-40g", "b200", "gb200", "h100",
+                                                    "h100-96g", "h100-pcie", "h20", "h200", "l40s",
+                                                    "mi300x", "rtx-4090", "v100"});
   for (const std::string& name : KnownClusters()) {
+    INFO(name);
     const ClusterText file = ReadClusterText(name).value();
     CHECK(file.where == "cluster " + name);
-    proto::Cluster cluster;
-    REQUIRE(ParseText(file.text, file.where, "cluster", &cluster).ok());
-    CHECK(CheckCluster(cluster, file.where).ok());
+    const proto::Cluster cluster = ParseCluster(file).value();
+    CHECK(cluster.base().empty());
     CHECK(cluster.device().kind() == proto::Device::CUDA);
-    CHECK(cluster.device().memory_bytes() > 0);
+    CHECK(cluster.device().reserve_bytes() > 0);
+    CHECK(UsableBytes(cluster.device()) > cluster.device().memory_bytes() / 2);
     CHECK(cluster.level_size() > 0);
+    CHECK(!cluster.has_spread());  // no published share of slow nodes is of these
   }
+}
+
+proto::Cluster Parse(const std::string& text) {
+  const absl::StatusOr<proto::Cluster> cluster = ParseCluster({"mine", text});
+  INFO(cluster.status().message());
+  REQUIRE(cluster.ok());
+  return *cluster;
+}
+
+std::string ParseError(const std::string& text) {
+  return std::string(ToStd(ParseCluster({"mine", text}).status().message()));
+}
+
+TEST_CASE("clusters with a base: what a file says counts in place of the base's") {
+  const proto::Cluster base = Read("a100");
+  REQUIRE(base.has_compared());
+  const proto::Cluster cluster = Parse(
+      "base: 'a100' name: 'mine' device { memory_bytes: 5000000000 products { processors: 9 } } "
+      "level { name: 'cluster' bandwidth: 1e9 ports: 2 }");
+  proto::Cluster expected = base;
+  expected.set_name("mine");
+  expected.clear_compared();
+  expected.mutable_device()->set_memory_bytes(5000000000);
+  expected.mutable_device()->mutable_products()->set_processors(9);
+  expected.mutable_level(1)->set_bandwidth(1e9);
+  expected.mutable_level(1)->set_ports(2);
+  CHECK(cluster.SerializeAsString() == expected.SerializeAsString());
+  // A list takes the place of the base's, and rates of attention follow the peak.
+  const double peak = base.device().peak_flops_bf16();
+  const proto::Device twice =
+      Parse("base: 'a100' device { peak_flops_bf16: " + std::to_string(2 * peak) + " }").device();
+  CHECK(twice.attention(0).forward(0) == Approx(2 * base.device().attention(0).forward(0)));
+  CHECK(twice.attention(1).backward(2) == Approx(2 * base.device().attention(1).backward(2)));
+  const proto::Device own =
+      Parse(
+          "base: 'a100' device { peak_flops_bf16: 1e15 attention_library: 'mine' attention { "
+          "library: 'mine' head_size: 64 keys: 512 forward: 1e12 backward: 2e12 } }")
+          .device();
+  REQUIRE(own.attention_size() == 1);
+  CHECK(own.attention(0).backward(0) == 2e12);
+}
+
+TEST_CASE("clusters with a base: mistakes") {
+  CHECK_THAT(ParseError("base: 'h10'"),
+             Contains("mine: base is \"h10\", which is no known cluster; did you mean h100?"));
+  CHECK_THAT(ParseError("base: 'h100' level { name: 'rack' }"),
+             Contains("mine: level \"rack\" is none of the base h100, which has node, cluster"));
+  CHECK_THAT(ParseError("base: 'h100' device { reserve_bytes: 90000000000 }"),
+             Contains("mine: device.reserve_bytes is 90000000000 of memory_bytes"));
+  CHECK_THAT(ParseError(""), Contains("mine: is empty"));
 }
 
 TEST_CASE("known clusters: of another name the error lists them") {
   CHECK(Error("h10") ==
         "--cluster=h10: is neither a known cluster nor a file; did you mean h100? known are a100, "
-        "b200, gb200, h100, h200, mi300x, v100; or write the path of a textproto");
+        "a100-40g, b200, gb200, h100, h100-96g, h100-pcie, h20, h200, l40s, mi300x, rtx-4090, "
+        "v100; or write the path of a textproto");
   CHECK_THAT(Error("H100"), Contains("did you mean h100?"));
   CHECK_THAT(Error("xyzzy"), Contains("known are a100") && !Contains("did you mean"));
-  CHECK_THAT(Error("absent.textproto"),
-             Contains("absent.textproto") && Contains("No such file") && Contains("a100, b200"));
-}
-
-proto::Cluster Read(const std::string& name) {
-  const ClusterText file = ReadClusterText(name).value();
-  proto::Cluster cluster;
-  REQUIRE(ParseText(file.text, file.where, "cluster", &cluster).ok());
-  return cluster;
+  CHECK_THAT(Error("absent.textproto"), Contains("absent.textproto") && Contains("No such file") &&
+                                            Contains("a100, a100-40g"));
 }
 
 // Simulated over measured time, minus 1.

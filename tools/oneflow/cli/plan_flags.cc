@@ -251,9 +251,10 @@ absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, const PlanReade
     if (HasProperty(flag, verbs::kFixedByPlan)) return FixedByPlan(flag);
   }
   ASSIGN_OR_RETURN(proto::Plan plan, read(FLAGS_plan));
-  if (!FLAGS_memory.empty()) {
-    ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes("--memory=" + FLAGS_memory, FLAGS_memory));
-    RETURN_IF_ERROR(Annotate(CheckCapacity(plan, bytes), FLAGS_plan));
+  if (!FLAGS_memory.empty() || !FLAGS_reserve.empty()) {
+    proto::Device device = plan.cluster().device();
+    RETURN_IF_ERROR(SetMemory(&device));
+    RETURN_IF_ERROR(Annotate(CheckCapacity(plan, device), FLAGS_plan));
   }
   ASSIGN_OR_RETURN(const proto::Recipe recipe, RecipeFromFlags(args));
   if (recipe.has_host_memory()) {

@@ -60,6 +60,7 @@ Verb EvalVerb();
 Verb SimulateVerb();
 Verb DiffVerb();
 Verb CalibrateVerb();
+Verb ClusterVerb();
 Verb DevicesVerb();
 Verb SubmitVerb();
 Verb StatusVerb();

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
+#include "oneflow_core/cost/device_memory.h"
 #include "oneflow_core/cost/host_cost.h"
 #include "oneflow_core/cost/host_memory.h"
 #include "oneflow_core/plan/arenas.h"
@@ -90,6 +91,22 @@ int64_t MostBytes(const proto::Plan& plan, proto::MemoryKind kind) {
   return most;
 }
 
+// What the device offers beside the `bytes` of the plan; "" where it is not known.
+std::string OfferedText(int64_t bytes, const proto::Device& device) {
+  const int64_t usable = UsableBytes(device), left = device.memory_bytes() - bytes;
+  if (usable <= 0) return "";
+  const std::string share = PercentText(static_cast<double>(bytes) / static_cast<double>(usable));
+  std::string text =
+      absl::StrCat(" of ", BytesText(device.memory_bytes()), KeptText(KeptBytes(device)), ", ",
+                   share, KeptBytes(device) > 0 ? " of the rest" : "");
+  if (left >= 0 && left < device.reserve_bytes()) {
+    absl::StrAppend(&text, "; the plan leaves ", SizeText(static_cast<double>(left)), ", and ",
+                    SizeText(static_cast<double>(device.reserve_bytes())),
+                    " is what CUDA, NCCL and cuBLAS take");
+  }
+  return text;
+}
+
 void AddHostMemory(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
                    const char* device, Report* headline) {
   const int64_t bytes = MostBytes(plan, proto::HOST);
@@ -123,7 +140,7 @@ Report MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Cluster
   }
   const char* const device = plan.device_kind() == proto::CUDA ? "GPU" : "device";
   const int64_t parameters = ParameterCount(plan), bytes = MostBytes(plan, proto::DEVICE);
-  const int64_t capacity = cluster.ok() ? cluster->device().memory_bytes() : 0;
+  const proto::Device hardware = cluster.ok() ? cluster->device() : proto::Device();
   Report headline = {
       absl::StrCat(plan.model(), ": ", DigitsText(parameters), " parameters on ", devices, " ",
                    device, devices == 1 ? "" : "s", ", mesh ", MeshText(plan.mesh()),
@@ -131,13 +148,11 @@ Report MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Cluster
       {{"parameters", parameters},
        {"devices", devices},
        {"bytes_a_device", bytes},
-       {"device_capacity_bytes", capacity},
+       {"device_capacity_bytes", hardware.memory_bytes()},
+       {"device_kept_bytes", KeptBytes(hardware)},
        {"cluster", cluster.ok() ? cluster->name() : ""}}};
   auto& [text, json] = headline;
-  if (capacity > 0) {
-    absl::StrAppend(&text, " of ", BytesText(capacity), ", ",
-                    PercentText(static_cast<double>(bytes) / static_cast<double>(capacity)));
-  }
+  text += OfferedText(bytes, hardware);
   AddHostMemory(plan, cluster, device, &headline);
   text += "\npredicted: ";
   const absl::Status predicted = Predict(plan, cluster, proof == kProved, &headline);

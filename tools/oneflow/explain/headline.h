@@ -19,9 +19,10 @@ namespace oneflow {
 // there or data axes split something.
 //
 // {"parameters", "devices", "bytes_a_device", "device_capacity_bytes": 0 where it is not known,
-//  "cluster", "host_bytes_a_device", "host_bytes_a_node", "assumed_of_host", "step_seconds",
-//  "compared", "tokens_a_second": 0 where the graph reads no tokens, "mfu", "why_above_all",
-//  "bubble", "axes", "bits"}; without a time of a step "no_prediction", why, in its place.
+//  "device_kept_bytes", "cluster", "host_bytes_a_device", "host_bytes_a_node", "assumed_of_host",
+//  "step_seconds", "compared", "tokens_a_second": 0 where the graph reads no tokens, "mfu",
+//  "why_above_all", "bubble", "axes", "bits"}; without a time of a step "no_prediction", why, in
+//  its place.
 //
 // `cluster`: an error says why there is none to simulate on. `proof`: the verdict in words,
 // DescribeProof's of this plan; where it is kProved, the plan is not proved once more.

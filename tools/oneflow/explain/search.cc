@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/device_memory.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "planning/recipe/make_plan.h"
 #include "planning/search/candidate.h"
@@ -137,7 +138,9 @@ class ProgressLine {
 };
 
 // A recipe has no words for these, so with them it names the cluster that the plan keeps.
-bool ChangesCluster(const Arguments& args) { return args.Given("memory") || args.Given("system"); }
+bool ChangesCluster(const Arguments& args) {
+  return args.Given("memory") || args.Given("reserve") || args.Given("system");
+}
 
 // The recipe of a plan, for --out_recipe.
 absl::Status WriteRecipe(const Arguments& args, const proto::Plan& plan) {
@@ -201,7 +204,7 @@ absl::Status SearchBest(const Arguments& args, const SearchSpec& spec, const Sea
                         const ResultFrame& frame) {
   if (!FLAGS_out_recipe.empty() && ChangesCluster(args) && FLAGS_out.empty()) {
     return InputError("--out_recipe",
-                      "cannot say --memory and --system but by the plan that was made for them",
+                      "cannot say --memory, --reserve and --system but by the plan that was made for them",
                       "add --out=best.plan, or a file of --cluster with these numbers");
   }
   ASSIGN_OR_RETURN(const std::vector<NamedPart> parts, PartsFromFlag(args, "why_not", spec.fixed));
@@ -238,7 +241,8 @@ absl::Status SearchPlans(const Arguments& args) {
   const ResultFrame frame{.model = spec.source.graph.name(),
                           .cluster = spec.given.cluster.name(),
                           .devices = spec.devices,
-                          .capacity = spec.given.cluster.device().memory_bytes(),
+                          .capacity = UsableBytes(spec.given.cluster.device()),
+                          .kept = KeptBytes(spec.given.cluster.device()),
                           .given_flags = GivenFlags(args, spec.given.recipe.device()),
                           .space = DescribeSpace(spec)};
   if (args.Given("compare")) return CompareParts(args, spec, options, frame);
@@ -253,12 +257,12 @@ Verb SearchVerb() {
   return {verbs::kSearch, "find the best plan for a model, a cluster and a memory",
           "oneflow search --graph=gpt.textproto --devices=8 --batch=8 --cluster=h100 "
           "--precision=bf16 --fix=context=1,tensor=1,pipe=2 --out=best.plan\n"
-          "oneflow search --graph=gpt.textproto --devices=2 --batch=4 --cluster=a100 --memory=40GB "
+          "oneflow search --graph=gpt.textproto --devices=2 --batch=4 --cluster=a100 --memory=60GB "
           "--fix=tensor=1,context=1 --why_not=pipe=2\n"
           "oneflow search --graph=gpt.textproto --devices=2 --batch=4 --cluster=h100 "
           "--compare=data=2,shard=weights --compare=pipe=2,recompute=full\n"
           "oneflow search --graph=gpt.textproto --devices=2 --batch=4 --cluster=h100 --memory=1GB "
-          "--largest --budget_seconds=5\n"
+          "--reserve=0 --largest --budget_seconds=5\n"
           "oneflow search --graph=gpt.textproto --devices=2..8 --batch=8 --cluster=h100 --pareto "
           "--price_per_device_hour=2 --fix=tensor=1,context=1,micro_batches=1\n",
           SearchPlans};

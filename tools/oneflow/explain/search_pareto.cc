@@ -9,6 +9,7 @@
 #include "compiler/compile.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/device_memory.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "planning/recipe/make_plan.h"
 #include "planning/search/pareto.h"
@@ -26,7 +27,7 @@ namespace fs = std::filesystem;
 // The point's plan, compiled once more, and its page.
 absl::Status WritePoint(const SearchSpec& spec, const ParetoPoint& point, const std::string& path) {
   PlanRequest options = CandidateRequest(spec.given, point.plan.candidate);
-  options.cluster.mutable_device()->set_memory_bytes(point.capacity);
+  SetUsableBytes(point.capacity, options.cluster.mutable_device());
   ASSIGN_OR_RETURN(const Planned planned, MakePlan(spec.source, options));
   const proto::Plan& plan = planned.plan;
   RETURN_IF_ERROR(WritePlan(plan, path + ".plan"));

@@ -1,7 +1,11 @@
 // oneflow simulate: what a plan would do on a cluster, without running it.
 #include <cstdint>
+#include <string>
+#include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "planning/simulate/expert_load.h"
@@ -19,17 +23,25 @@ namespace oneflow {
 namespace {
 
 // The same bounds as of a cluster file.
-absl::Status SetSpread(double slow_share, proto::Cluster* cluster) {
-  const std::string flag = absl::StrCat("--spread=", slow_share);
-  if (!(slow_share >= 0 && slow_share <= 0.9)) {
-    return InputError(flag, "is out of range",
-                      "use the share of nodes that are slow, 0 to 0.9; 0: all are alike");
+absl::Status SetSpread(const std::string& text, proto::Cluster* cluster) {
+  const std::string flag = "--spread=" + text;
+  const std::vector<std::string> words = absl::StrSplit(text, ':');
+  double slow_share = 0, slower = cluster->spread().slower();
+  if (words.size() > 2 || !absl::SimpleAtod(words[0], &slow_share) ||
+      (words.size() == 2 && !absl::SimpleAtod(words[1], &slower))) {
+    return InputError(flag, "is no number", "write a share of nodes, or two: --spread=0.005:0.1");
   }
-  if (slow_share > 0 && cluster->spread().slower() == 0) {
+  if (!(slow_share >= 0 && slow_share <= 0.9 && slower >= 0 && slower <= 0.9)) {
+    return InputError(flag, "is out of range",
+                      "use the share of nodes that are slow, 0 to 0.9, and how much longer they "
+                      "compute, 0 to 0.9; 0: all are alike");
+  }
+  if (slow_share > 0 && slower == 0) {
     return InputError(flag, "acts on nothing: the cluster does not say how slow slow nodes are",
-                      "give --cluster=FILE with spread { slower: 0.1 }, or --spread=0");
+                      absl::StrCat("write --spread=", slow_share, ":0.1, or --spread=0"));
   }
   cluster->mutable_spread()->set_slow_share(slow_share);
+  cluster->mutable_spread()->set_slower(slower);
   return absl::OkStatus();
 }
 
