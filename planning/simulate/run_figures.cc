@@ -6,12 +6,6 @@
 
 namespace oneflow {
 
-double CountTokens(const proto::Plan& plan, const proto::Program& program) {
-  return static_cast<double>(program.micro_batches()) *
-         static_cast<double>(program.micro_batch_size()) *
-         static_cast<double>(FindSequence(plan.graph()));
-}
-
 RunFigures FindFigures(const proto::Plan& plan, std::string_view name) {
   RunFigures run{.trains = name == "train",
                  .experts = HasExperts(plan),
@@ -21,7 +15,9 @@ RunFigures FindFigures(const proto::Plan& plan, std::string_view name) {
   for (const proto::Mesh::Axis& axis : plan.mesh().axis()) run.devices *= axis.size();
   const proto::Program* program = FindProgram(plan, name);
   if (program != nullptr) {
-    run.device_tokens = CountTokens(plan, *program) / static_cast<double>(run.devices);
+    run.device_tokens = static_cast<double>(program->micro_batches()) *
+                        static_cast<double>(program->micro_batch_size()) *
+                        static_cast<double>(run.sequence) / static_cast<double>(run.devices);
   }
   return run;
 }

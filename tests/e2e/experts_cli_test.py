@@ -88,6 +88,7 @@ class ExpertsCliTest(FolderCase):
         text = run("train", "--graph=two.textproto", "--batch=8", "--data=text.txt", "--steps=1", "--threads=1",
                    cwd=self.dir)[0]
         self.assertRegex(text, r"step 1/1  loss .*  hottest \d\.\d\dx  left")
+        self.assertRegex(text, r"\nMFU counts ([^\n]*; )?[\d.]+ thousand of [\d.]+ thousand parameters active\n")
 
     def test_a_run_warns_once_of_what_it_drops(self):
         run("model", "llama", *MIXTURE, "--capacity=0.5", "--out=small.textproto", cwd=self.dir)

@@ -226,10 +226,7 @@ def fastest_of(rows, **fields):
 
 
 def cluster_for(attention_library, file, folder):
-    """A copy of a cluster file whose device has this library for attention; the file itself if none is asked for.
-
-    A file that names no library stays as it is.
-    """
+    """A copy of a cluster file whose device has this library for attention; the file itself if none is asked for."""
     with open(file, encoding="utf-8") as opened:
         text = opened.read()
     library = re.compile(r'^(\s*attention_library:\s*)"[^"]*"', re.M)

@@ -1,6 +1,7 @@
 #include "tools/oneflow/explain/headline.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -55,23 +56,31 @@ absl::Status Predict(const proto::Plan& plan, const absl::StatusOr<proto::Cluste
   RETURN_IF_ERROR(simulated.status());
   const double seconds = simulated->StepSeconds(), bubble = FindUtilization(*simulated).bubble;
   ASSIGN_OR_RETURN(const ModelRates rates, FindModelRates(plan, "train", *cluster, seconds));
-  const double tokens_a_second = seconds > 0 ? CountTokens(plan, *train) / seconds : 0;
   auto& [text, json] = *headline;
-  const Band band = FindPlanBand(*cluster, plan, "train");
+  const RunFigures figures = FindFigures(plan, "train");
+  const Band band = FindBand(*cluster, figures);
+  const double device_tokens_a_second = seconds > 0 ? figures.device_tokens / seconds : 0;
+  const double tokens_a_second = device_tokens_a_second * static_cast<double>(figures.devices);
   json["step_seconds"] = seconds;
   json["compared"] = BandJson(band, seconds);
   absl::StrAppend(&text, "step ", TimeText(seconds), BandText(band));
   json["tokens_a_second"] = tokens_a_second;
+  json["tokens_per_second_per_device"] = device_tokens_a_second;
   if (tokens_a_second > 0) {
     absl::StrAppend(&text, ", ", DigitsText(static_cast<int64_t>(tokens_a_second)), " tokens/s");
+    if (figures.devices > 1) {
+      absl::StrAppend(&text, " (", DigitsText(std::llround(device_tokens_a_second)), " a device)");
+    }
   }
   if (rates.mfu) {
     json["mfu"] = *rates.mfu;
     absl::StrAppend(&text, ", MFU ", PercentText(*rates.mfu));
+    const std::string counts = WhatCounts(rates);
     const std::string why = WhyAboveAll(*rates.mfu, rates.mfu_hidden);
-    if (!why.empty()) {
-      json["why_above_all"] = why;
-      absl::StrAppend(&text, " (", why, ")");
+    if (!counts.empty()) json["mfu_counts"] = counts;
+    if (!why.empty()) json["why_above_all"] = why;
+    if (!counts.empty() || !why.empty()) {
+      absl::StrAppend(&text, " (", counts, counts.empty() || why.empty() ? "" : "; ", why, ")");
     }
   }
   json["bubble"] = bubble;

@@ -20,9 +20,9 @@ namespace oneflow {
 //
 // {"parameters", "devices", "bytes_a_device", "device_capacity_bytes": 0 where it is not known,
 //  "device_kept_bytes", "cluster", "host_bytes_a_device", "host_bytes_a_node", "assumed_of_host",
-//  "step_seconds", "compared", "tokens_a_second": 0 where the graph reads no tokens, "mfu",
-//  "why_above_all", "bubble", "axes", "bits"}; without a time of a step "no_prediction", why, in
-//  its place.
+//  "step_seconds", "compared", "tokens_a_second" and "tokens_per_second_per_device": 0 where the graph reads no
+//  tokens, "mfu", "mfu_counts" (WhatCounts), "why_above_all", "bubble", "axes", "bits"}; without a
+//  time of a step "no_prediction", why, in its place.
 //
 // `cluster`: an error says why there is none to simulate on. `proof`: the verdict in words,
 // DescribeProof's of this plan; where it is kProved, the plan is not proved once more.
