@@ -134,13 +134,22 @@ double PortsOfDevice(const proto::Cluster& cluster, int level, int64_t below, in
   return static_cast<double>(ports) / static_cast<double>(sharing);
 }
 
+// proto/cluster.proto, Level and System.
+double UsageAt(const proto::Cluster& cluster, int level) {
+  for (const proto::System& system : cluster.system()) {
+    if (level > 0 || system.name() != cluster.as_system()) continue;
+    if (system.processor_usage() > 0) return system.processor_usage();
+  }
+  return cluster.level(level).processor_usage();
+}
+
 // A device alone has one port at most.
 LevelLinks LinksAt(const proto::Cluster& cluster, int level, int64_t below, int64_t ranks) {
   const double ports = PortsOfDevice(cluster, level, below, ranks);
   LevelLinks links;
   links.device_bandwidth = std::min(1.0, ports) * LinkOfLevel(cluster, level).bandwidth;
   links.ring_bandwidth = links.device_bandwidth;
-  links.processor_usage = cluster.level(level).processor_usage();
+  links.processor_usage = UsageAt(cluster, level);
   links.protocols = ListProtocols(cluster, level);
   return links;
 }

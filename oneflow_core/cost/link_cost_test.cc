@@ -214,6 +214,23 @@ TEST_CASE("an exchange keeps processors busy as the busiest level it crosses") {
   CHECK(ProcessorUsage(Along(cluster, "data=1,tensor=4", {"data"})) == 0);
 }
 
+TEST_CASE("exchanges of a system within a node keep busy what it says") {
+  proto::Cluster cluster = RoundNumbers();
+  cluster.mutable_level(0)->set_processor_usage(0.3);
+  cluster.mutable_level(1)->set_processor_usage(0.02);
+  cluster.add_system()->set_name("one");
+  cluster.mutable_system(0)->set_processor_usage(0.15);
+  cluster.add_system()->set_name("two");
+  const auto usage = [&](const char* system, const char* axis) {
+    cluster.set_as_system(system);
+    return ProcessorUsage(Along(cluster, "data=3,tensor=4", {axis}));
+  };
+  CHECK(usage("", "tensor") == 0.3);
+  CHECK(usage("one", "tensor") == 0.15);
+  CHECK(usage("one", "data") == 0.02);
+  CHECK(usage("two", "tensor") == 0.3);
+}
+
 TEST_CASE("CPU devices take one latency, and a process has one port") {
   proto::Cluster cluster = RoundNumbers();
   cluster.mutable_device()->set_kind(proto::Device::CPU);

@@ -39,6 +39,17 @@ proto::ActorFacts* MutableFacts(int actor, proto::ProgramFacts* facts) {
   return facts->mutable_actor(actor);
 }
 
+int64_t FindSequence(const proto::Graph& graph) {
+  for (const proto::Op& op : graph.op()) {
+    const auto source = op.attr().find("source");
+    if (op.kind() == "input" && source != op.attr().end() && source->second.s() == "tokens" &&
+        op.shape().dim_size() == 2) {
+      return op.shape().dim(1).size();
+    }
+  }
+  return 0;
+}
+
 std::vector<int> VariableBlocks(const proto::Plan& plan) {
   std::map<std::string_view, int> known;
   for (const proto::Op& op : plan.graph().op()) {

@@ -68,6 +68,9 @@ inline bool IsControl(const proto::Register& r) {
 // -1: the variable is outside of the blocks. Reads the plan's graph.
 std::vector<int> VariableBlocks(const proto::Plan& plan);
 
+// Tokens of a sequence of the graph; 0: it reads none.
+int64_t FindSequence(const proto::Graph& graph);
+
 // Registers with data that an actor reads, or writes, in its order; control registers are left out.
 std::vector<int> DataInputs(const proto::Plan& plan, const proto::Program& program,
                             const proto::Actor& actor);

@@ -4,8 +4,8 @@
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "planning/search/model_shape.h"
 #include "planning/simulate/model_rates.h"
+#include "planning/simulate/run_figures.h"
 #include "planning/simulate/simulate_on.h"
 #include "planning/simulate/utilization.h"
 
@@ -20,13 +20,6 @@ double FindExposed(const Utilization& utilization) {
   double most = 0;
   for (const DeviceTime& device : utilization.devices) most = std::max(most, device.exposed);
   return most;
-}
-
-// Of a step, also where the orders hold several.
-double CountTokens(const proto::Plan& plan, const proto::Program& train) {
-  return static_cast<double>(train.micro_batches()) *
-         static_cast<double>(train.micro_batch_size()) *
-         static_cast<double>(FindSequence(plan.graph()));
 }
 
 }  // namespace
@@ -44,7 +37,8 @@ absl::StatusOr<FoundPlan> EvaluatePlan(const proto::Plan& plan, const proto::Rec
   FoundPlan found{.candidate = candidate,
                   .step_seconds = run.StepSeconds(),
                   .bubble = utilization.bubble,
-                  .exposed_exchange = FindExposed(utilization)};
+                  .exposed_exchange = FindExposed(utilization),
+                  .band = FindPlanBand(cluster, plan, "train")};
   for (const proto::StageMemory& memory : plan.memory()) {
     const bool device = memory.kind() == proto::DEVICE;
     int64_t* const most = device ? &found.bytes : &found.host_bytes;

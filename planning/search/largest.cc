@@ -16,8 +16,7 @@
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/model/model.h"
-#include "oneflow_core/print/compared_text.h"
-#include "planning/search/model_shape.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "planning/search/plan_words.h"
 
 namespace oneflow {
@@ -315,7 +314,8 @@ Report DescribeLargest(const ResultFrame& frame, const std::vector<Growth>& grow
   std::string text =
       absl::StrCat(FrameText(frame), "\n", frame.space, "\n", PlanTable({"largest"}, rows),
                    "\neach is the first plan that fits, not the fastest; sizes are told "
-                   "apart to a sixteenth where the time is enough\n");
+                   "apart to a sixteenth where the time is enough\n",
+                   BandLines(rows));
   return {std::move(text), FrameJson(frame, {{"largest", std::move(list)}})};
 }
 

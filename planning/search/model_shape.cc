@@ -8,6 +8,7 @@
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/model/file_tensors.h"
+#include "oneflow_core/plan/plan_lookup.h"
 
 namespace oneflow {
 namespace {
@@ -57,17 +58,6 @@ void AddTensorLimits(const proto::Graph& graph, ModelShape* shape) {
 }
 
 }  // namespace
-
-int64_t FindSequence(const proto::Graph& graph) {
-  for (const proto::Op& op : graph.op()) {
-    const auto source = op.attr().find("source");
-    if (op.kind() == "input" && source != op.attr().end() && source->second.s() == "tokens" &&
-        op.shape().dim_size() == 2) {
-      return op.shape().dim(1).size();
-    }
-  }
-  return 0;
-}
 
 ModelShape FindModelShape(const proto::Graph& graph) {
   ModelShape shape{.blocks = CountShapeBlocks(graph), .sequence = FindSequence(graph)};

@@ -21,7 +21,6 @@ struct ModelShape {
 };
 
 ModelShape FindModelShape(const proto::Graph& graph);
-int64_t FindSequence(const proto::Graph& graph);  // its `sequence` alone, which takes less
 
 // The factors of an axis `tensor` of this degree, by the rules of annotate_model.h: {8}, or {8, 2}
 // for 16 devices where there are 8 groups; none where the model cannot be split so.

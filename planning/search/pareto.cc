@@ -7,7 +7,6 @@
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/device_memory.h"
-#include "oneflow_core/print/compared_text.h"
 #include "planning/search/result_text.h"
 
 namespace oneflow {
@@ -49,7 +48,6 @@ class FrontSearch {
                      });
     MarkFront(result_.axis, &result_.points);
     result_.seconds = Seconds();
-    result_.compared = FindCompared(spec_.given.cluster);
     return std::move(result_);
   }
 

@@ -40,7 +40,6 @@ struct ParetoResult {
   std::vector<ParetoPoint> points;  // each plan once, the fastest first
   std::vector<ParetoSearch> searches;
   double seconds = 0;
-  std::optional<proto::Compared> compared;
 };
 
 struct ParetoOptions {

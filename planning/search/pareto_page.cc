@@ -7,7 +7,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "oneflow_core/base/time_text.h"
-#include "oneflow_core/print/compared_text.h"
 #include "planning/search/pareto_text.h"
 
 namespace oneflow {
@@ -157,14 +156,17 @@ std::string PageTable(const ResultFrame& frame, const ParetoResult& result,
 
 std::string ParetoPage(const ResultFrame& frame, const ParetoResult& result,
                        const std::vector<std::string>& links) {
+  std::vector<PlanRow> front;
+  for (const ParetoPoint& point : result.points) {
+    if (point.on_front) front.push_back({{DigitsText(point.devices)}, &point.plan});
+  }
   return absl::StrCat(
       kHead, "<h1>", Escape(frame.model), " on ", Escape(frame.cluster), "</h1>\n<p>",
-      "Plans by time of a step", Escape(ComparedText(result.compared)), " and ",
-      AxisTitle(result.axis),
+      "Plans by time of a step and ", AxisTitle(result.axis),
       ". Of each plan of the line no other that was found is better in one and no worse in the "
       "other; its point leads to its page.\n",
-      Escape(frame.space), "</p>\n", FigureText(result, links), PageTable(frame, result, links),
-      "</body>\n</html>\n");
+      Escape(frame.space), "</p>\n<p>", Escape(BandLines(front)), "</p>\n",
+      FigureText(result, links), PageTable(frame, result, links), "</body>\n</html>\n");
 }
 
 }  // namespace oneflow

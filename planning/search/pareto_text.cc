@@ -7,7 +7,6 @@
 #include "absl/strings/str_format.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/time_text.h"
-#include "oneflow_core/print/compared_text.h"
 
 namespace oneflow {
 namespace {
@@ -62,16 +61,14 @@ Report DescribeFront(const ResultFrame& frame, const ParetoResult& result) {
       AxisTitle(result.axis), "\n", frame.space, "\n", PlanTable(titles, front),
       "\nunder each plan stand the flags of `oneflow compile` that make it\n",
       priced ? "cost: of 10^9 tokens, in the unit of --price_per_device_hour\n" : "",
-      "predicted: times of a step", ComparedText(result.compared),
-      "\nby the simulator's times, on\n");
+      BandLines(front), "by the simulator's times, on\n");
   for (const ParetoSearch& search : result.searches) text += "  " + SearchText(search);
   Json json = {{"model", frame.model},
                {"cluster", frame.cluster},
                {"axis", kNames[static_cast<int>(result.axis)]},
                {"given", frame.given_flags},
                {"space", frame.space},
-               {"seconds", result.seconds},
-               {"compared", ComparedJson(result.compared)}};
+               {"seconds", result.seconds}};
   const std::vector<std::string> bits = GroupByBits(all);
   for (size_t i = 0; i < all.size(); ++i) {
     const ParetoPoint& point = result.points[i];

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "oneflow_core/print/band.h"
 #include "planning/search/candidate.h"
-#include "proto/cluster.pb.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
@@ -24,6 +24,7 @@ struct FoundPlan {
   double tokens_a_second = 0;   // 0: the graph reads no tokens
   std::optional<double> mfu;    // none: the cluster does not say its peak
   std::string why_above_all;    // of the MFU; else ""
+  Band band;                    // of step_seconds
 };
 
 // What short plans say of a plan that is not compiled.
@@ -69,7 +70,6 @@ struct SearchResult {
   proto::Plan best;                        // of found[0]
   std::optional<EstimatedPlan> estimated;  // where nothing was compiled in time
   std::optional<NearestMiss> nearest;
-  std::optional<proto::Compared> compared;  // how predictions for the cluster have held
 };
 
 // found[0] / bound - 1, at least 0: "no plan of the space is more than X % faster"; infinite where

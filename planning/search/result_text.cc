@@ -9,7 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
-#include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/print/table.h"
 #include "planning/search/simplest.h"
@@ -157,6 +156,23 @@ std::string PlanTable(const std::vector<std::string>& first_titles,
   return TableText(rows, columns);
 }
 
+std::string BandLines(const std::vector<PlanRow>& plans) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> bands;  // with their rows
+  for (const PlanRow& row : plans) {
+    if (row.plan == nullptr) continue;
+    const std::string band = BandText(row.plan->band);
+    auto at = std::ranges::find_if(bands, [&](const auto& known) { return known.first == band; });
+    if (at == bands.end()) at = bands.insert(at, {band, {}});
+    at->second.push_back(row.first[0]);
+  }
+  std::string text;
+  for (const auto& [band, rows] : bands) {
+    const std::string which = bands.size() > 1 ? " (" + absl::StrJoin(rows, ", ") + ")" : "";
+    absl::StrAppend(&text, "predicted: times of a step", which, band, "\n");
+  }
+  return text;
+}
+
 std::string FrameText(const ResultFrame& frame) {
   return absl::StrCat(frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster,
                       frame.capacity > 0
@@ -189,6 +205,7 @@ nlohmann::ordered_json FoundPlanJson(const FoundPlan& plan, const std::string& b
     json[std::string(row.name)] = value.is_discarded() || row.name == "mesh" ? Json(text) : value;
   }
   json.update({{"step_seconds", plan.step_seconds},
+               {"compared", BandJson(plan.band, plan.step_seconds)},
                {"bytes_a_device", plan.bytes},
                {"host_bytes_a_device", plan.host_bytes},
                {"tokens_a_second", plan.tokens_a_second},
@@ -231,7 +248,7 @@ Report DescribeResult(const ResultFrame& frame, const SearchResult& result) {
                     "\n");
   }
   absl::StrAppend(&text, "predicted: step ", TimeText(found[simplest].step_seconds),
-                  ComparedText(result.compared), "\n");
+                  BandText(found[simplest].band), "\n");
   absl::StrAppend(&text, FasterText(result, simplest == 0 ? "" : " than 2"), "\n");
   return {
       std::move(text),
@@ -244,7 +261,6 @@ Report DescribeResult(const ResultFrame& frame, const SearchResult& result) {
                          result.counts.unlisted > 0 ? Json() : Json(FindEstimatedGap(result))},
                         {"cpu_seconds_until_estimate", Known(result.cpu_until_estimate)},
                         {"cpu_seconds_until_plan", Known(result.cpu_until_plan)},
-                        {"compared", ComparedJson(result.compared)},
                         {"simplest", simplest},
                         {"class", {{"spread", kOrderSpread}, {"plans", alike}}},
                         {"plans", std::move(plans)}})};

@@ -39,6 +39,10 @@ struct PlanRow {
 std::string PlanTable(const std::vector<std::string>& first_titles,
                       const std::vector<PlanRow>& plans);
 
+// "predicted: times of a step ± 4 % (...)"; where bands differ, a line for each, which names its
+// rows by the first of their cells.
+std::string BandLines(const std::vector<PlanRow>& plans);
+
 // "gpt on 8 devices of h100, 79.11 GiB each, 3.0 GiB kept for CUDA, NCCL and cuBLAS".
 std::string FrameText(const ResultFrame& frame);
 // The same, with what is given and the space, before `facts`.

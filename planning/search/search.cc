@@ -16,7 +16,6 @@
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/device_memory.h"
-#include "oneflow_core/print/compared_text.h"
 #include "planning/recipe/make_plan.h"
 #include "planning/search/evaluate.h"
 #include "planning/search/experience.h"
@@ -460,7 +459,6 @@ class Searcher {
     TrimFound(options_.top, options_.simplest, UsableBytes(spec_.given.cluster.device()),
               &result_.found);
     result_.bound_seconds = result_.found.empty() ? 0 : Bound();
-    result_.compared = FindCompared(spec_.given.cluster);
     result_.seconds = Seconds();
     return std::move(result_);
   }

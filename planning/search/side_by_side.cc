@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
-#include "oneflow_core/print/compared_text.h"
 #include "planning/search/plan_words.h"
 
 namespace oneflow {
@@ -74,7 +72,6 @@ Report DescribeSides(const ResultFrame& frame, const std::vector<Side>& sides) {
   std::vector<PlanRow> rows;
   std::vector<FoundPlan> all;
   Json list = Json::array();
-  std::optional<proto::Compared> compared;
   for (const Side& side : sides) {
     Json member = {{"choices", side.name}, {"flags", nullptr}};
     if (!side.result.ok() || side.result->found.empty()) {
@@ -83,7 +80,6 @@ Report DescribeSides(const ResultFrame& frame, const std::vector<Side>& sides) {
       member["none"] = why;
     } else {
       const SearchResult& result = *side.result;
-      compared = result.compared;
       const FoundPlan& plan = result.found[0];
       const std::string flags = CompileFlags(frame, plan.candidate);
       rows.push_back({{side.name}, &plan, {flags, ExtentText(result)}});
@@ -98,13 +94,10 @@ Report DescribeSides(const ResultFrame& frame, const std::vector<Side>& sides) {
     }
     list.push_back(std::move(member));
   }
-  std::string text =
-      absl::StrCat(FrameText(frame), "\n", frame.space, "\n", PlanTable({"choices"}, rows),
-                   "\nunder each plan stand the flags of `oneflow compile` that make it; "
-                   "predicted: times of a step",
-                   ComparedText(compared), "\n");
-  return {std::move(text),
-          FrameJson(frame, {{"compared", ComparedJson(compared)}, {"compare", std::move(list)}})};
+  std::string text = absl::StrCat(
+      FrameText(frame), "\n", frame.space, "\n", PlanTable({"choices"}, rows),
+      "\nunder each plan stand the flags of `oneflow compile` that make it\n", BandLines(rows));
+  return {std::move(text), FrameJson(frame, {{"compare", std::move(list)}})};
 }
 
 }  // namespace oneflow

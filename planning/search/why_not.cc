@@ -26,7 +26,6 @@ void PutFirst(SearchResult part, SearchResult* best) {
   }
   best->estimated.reset();
   best->complete = best->complete && part.complete;
-  best->compared = part.compared;
   best->nearest.reset();
 }
 

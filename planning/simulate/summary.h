@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "oneflow_core/print/band.h"
 #include "planning/simulate/live_memory.h"
 #include "planning/simulate/model_rates.h"
 #include "planning/simulate/process_traffic.h"
 #include "planning/simulate/simulate.h"
 #include "planning/simulate/simulate_on.h"
 #include "planning/simulate/utilization.h"
-#include "proto/cluster.pb.h"
 #include "proto/plan.pb.h"
 
 namespace oneflow {
@@ -81,7 +81,7 @@ struct SimulationSummary {
   int64_t steps = 0;  // simulated; if weights lag, rounds
   int64_t steps_a_round = 1;
   double step_seconds = 0, seconds = 0;
-  std::optional<proto::Compared> compared;  // of the cluster; set by the caller
+  Band band;                                // of step_seconds; set by the caller
   double bubble = 0, bubble_over_busy = 0;  // Utilization
   bool moves_to_host = false;               // MovesToHost
   std::optional<double> imbalance;          // of a mixture of experts: 1 is even routing

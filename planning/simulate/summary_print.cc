@@ -7,7 +7,6 @@
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/time_text.h"
-#include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/table.h"
 #include "planning/simulate/summary.h"
 
@@ -269,7 +268,7 @@ std::string SummaryJson(const SimulationSummary& summary) {
                {"steps", summary.steps},
                {"steps_a_round", summary.steps_a_round},
                {"step_seconds", summary.step_seconds},
-               {"compared", ComparedJson(summary.compared)},
+               {"compared", BandJson(summary.band, summary.step_seconds)},
                {"seconds", summary.seconds},
                {"bubble", summary.bubble},
                {"bubble_over_busy", summary.bubble_over_busy},
@@ -298,7 +297,7 @@ std::string SummaryText(const SimulationSummary& summary) {
       summary.devices == 1 ? "" : "s", summary.program, StepsText(summary));
   absl::StrAppendFormat(
       &text, "a step: %s%s; bubble %s of it (%s over busy time); %.4g TFLOP/s a device\n",
-      TimeText(summary.step_seconds), ComparedText(summary.compared), PercentText(summary.bubble),
+      TimeText(summary.step_seconds), BandText(summary.band), PercentText(summary.bubble),
       PercentText(summary.bubble_over_busy), summary.flops_a_device_second / 1e12);
   if (summary.rates) text += RatesText(*summary.rates);
   if (summary.imbalance) text += ExpertsText(*summary.imbalance);

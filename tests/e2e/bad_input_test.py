@@ -262,10 +262,6 @@ class BadInputTest(BadInputCase):
                               (b"device { sustained { memory: nan } }", ["device.sustained.memory is nan"]),
                               (b"spread { slow_share: 0.95 slower: 0.1 }", ["spread.slow_share is 0.95", "0 to 0.9"]),
                               (b"spread { slow_share: 0.1 slower: 0.95 }", ["spread.slower is 0.95", "0 to 0.9"]),
-                              (b"compared { runs: 2 sigma: -1 what: \"runs\" }", ["compared.sigma is -1"]),
-                              (b"compared { runs: -2 what: \"runs\" }", ["compared.runs is -2"]),
-                              (b"compared { sigma: 0.1 what: \"runs\" }", ["compared is of 0 runs"]),
-                              (b"compared { runs: 2 sigma: 0.1 }", ["compared is of 2 runs, \"\""]),
                               (b"level { congestion: 1 }", ["level[0].congestion is 1", "0 to 0.9"]),
                               (b"level { congestion: -0.1 }", ["level[0].congestion is -0.1"])]:
             with self.subTest(fields):

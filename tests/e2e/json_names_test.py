@@ -67,6 +67,10 @@ class JsonNamesTest(unittest.TestCase):
                 cwd=folder)
             graph, train = "--graph=gpt.textproto", ("--data=data/train.bin", "--batch=4", "--steps=8", "--threads=1")
             run("compile", graph, "--mesh=pipe=2,data=2", "--batch=8", "--micro_batches=2", "--out=c.plan", cwd=folder)
+            write("systems.textproto", 'system { name: "one" what: "One" slowdown: 1 region { sequence { most: 9 } parameters { most: 1e6 } '
+                  'devices { most: 9 } device_tokens { most: 99 } runs: 2 models: 1 sigma: 0.1 } } '
+                  'between_systems { sigma: 0.1 freedom: 1 what: "H100s" }')
+            compared = lambda *flags: json.dumps(json.loads(printed("simulate", "--plan=c.plan", "--cluster=systems.textproto", *flags))["compared"])
             search = ("search", graph, "--batch=4", "--cluster=h100", "--fix=context=1,tensor=1,micro_batches=1")
             reports = {
                 "compile": printed("compile", graph, "--mesh=pipe=2,data=2", "--batch=8", "--micro_batches=2", "--cluster=h100",
@@ -77,6 +81,8 @@ class JsonNamesTest(unittest.TestCase):
                 "explain": printed("explain", "--plan=a.plan", "--processes=2"),
                 "simulate": printed("simulate", "--plan=c.plan", "--processes=2", "--steps=200"),
                 "simulate on a cluster": printed("simulate", "--plan=b.plan", "--cluster=h100"),
+                "simulate, compared without --system": compared(),
+                "simulate, compared with --system": compared("--system=one"),
                 "verify": printed("verify", "--plan=a.plan"),
                 "diff": printed("diff", "a.plan", "b.plan"),
                 "search": printed(*search, "--devices=2", "--why_not=pipe=2"),

@@ -2,7 +2,8 @@
 import re
 
 SUSTAINED = re.compile(r"(\bsustained\s*\{)([^{}]*)(\})")
-COMPARED = re.compile(r"^compared\s*\{[^{}]*\}\n", re.M)
+SYSTEM = re.compile(r"^system \{\n.*?^\}\n", re.M | re.S)
+BETWEEN = re.compile(r"^between_systems \{[^{}]*\}\n", re.M)
 NUMBER = r"[-+]?[0-9][0-9.]*(?:[eE][-+]?[0-9]+)?"
 
 
@@ -37,9 +38,45 @@ def write_sustained(text, numbers):
     return text[:message.start()] + message[1] + inner + message[3] + text[message.end():]
 
 
-def write_compared(text, runs, mean, sigma, what):
-    """The text with a message `compared` of these, in place of the one that it has, else at its end."""
-    line = f'compared {{ runs: {runs} mean: {mean:.4f} sigma: {sigma:.4f} what: "{what}" }}\n'
-    if COMPARED.search(text):
-        return COMPARED.sub(lambda match: line, text, count=1)
-    return text.rstrip("\n") + "\n" + line
+def read_slowdowns(text):
+    """The slowdown of each system of the file, by name."""
+    names = (re.search(r'\bname:\s*"(\w+)"', message) for message in SYSTEM.findall(text))
+    return {name[1]: float(field("slowdown").search(message)[2]) for name, message in zip(names, SYSTEM.findall(text))}
+
+
+def write_slowdowns(text, slowdowns):
+    """The text with other slowdowns of the systems of these names."""
+    def replace(match):
+        name = re.search(r'\bname:\s*"(\w+)"', match[0])[1]
+        if name not in slowdowns:
+            return match[0]
+        return field("slowdown").sub(lambda old: f"{old[1]}{slowdowns[name]:.4g}", match[0], count=1)
+
+    return SYSTEM.sub(replace, text)
+
+
+def print_range(least, most):
+    return f"{{ least: {least:.3g} most: {most:.3g} }}"
+
+
+def print_system(system):
+    """A message `system`: a dictionary of its fields, those of its regions included."""
+    lines = ["system {", f'  name: "{system["name"]}"', f'  what: "{system["what"]}"', f'  slowdown: {system["slowdown"]:.4g}']
+    if "processor_usage" in system:
+        lines.append(f'  processor_usage: {system["processor_usage"]}  # {system["processor_usage_source"]}')
+    for region in system["regions"]:
+        ranges = [f"    {name} {print_range(*region[name])}" for name in ("sequence", "parameters", "devices", "device_tokens")]
+        lines += ["  region {", *(["    experts: true"] if region["experts"] else []), *ranges,
+                  f'    runs: {region["runs"]} models: {region["models"]} sigma: {region["sigma"]:.3g}', "  }"]
+    return "\n".join([*lines, "}", ""])
+
+
+def write_systems(text, systems):
+    """The text with these systems in place of its own, at its end."""
+    return SYSTEM.sub("", text).rstrip("\n") + "\n" + "".join(map(print_system, systems))
+
+
+def write_between(text, sigma, freedom, what):
+    """The text with this message `between_systems` in place of its own, at its end."""
+    line = f'between_systems {{ sigma: {sigma:.3g} freedom: {freedom} what: "{what}" }}\n'
+    return BETWEEN.sub("", text).rstrip("\n") + "\n" + line

@@ -1,18 +1,28 @@
-"""Fits the few `sustained` numbers of a cluster file to the published runs on its kind of device.
+"""Fits the few numbers of a cluster file that are not measured to the published runs on its kind of device.
 
-The sum of squares of log(simulated / published) over the rows is made least by Gauss-Newton; every evaluation is a simulation of
+These are `sustained`, and the `slowdown` of each system but the one that has the most runs, to which the others are compared. The
+sum of squares of log(simulated / published) over the rows is made least by Gauss-Newton; every evaluation is a simulation of
 all rows on a cluster file with other numbers. Weights: each table counts by the square root of its number of models, its models
 share that equally, and the rows of a model share what the model has. So 24 rows of two models count as two models do.
 
 Beside the fitted numbers stand their 95 % confidence intervals; the error of each row; its error if the numbers are fitted
 without all rows of its model in its table (by the linearised residuals; the rows left out are then simulated with these
 numbers); and by how much a number changes at most if any one row is left out. A number keeps within a tenth and ten times its
-start, a share (one that is at most 1) at or below 1; one that ends at a bound is named. --write replaces the numbers in the file, and in
-its message `compared` the mean and the spread of the errors of rows left out.
+start, a share (one that is at most 1) at or below 1; one that ends at a bound is named.
+
+--write replaces the numbers in the file, its systems and how far they are from each other (the band beside predicted times,
+docs/simulate.md). The runs of a system fall into regions: dense models of up to 4,096 tokens a sequence, of more, and mixtures. A
+region has the least and the most of each figure of its runs, half and twice as much for parameters, devices and tokens of a
+device. Its sigma is the root mean square of the errors of its runs, model left out, and of four runs more that have the mean of the
+device's: so few runs that agree by chance do not promise more than others.
+
+--across leaves out each system in turn, refits, and simulates its runs as those of a system that nobody knows: how many are within
+one and two times the band that then stands beside them.
 
 Rows are those of --tables that count in the means of `tools/bench published`.
 """
 import concurrent.futures
+import dataclasses
 import json
 import math
 import os
@@ -21,17 +31,25 @@ import sys
 import tempfile
 
 from benchmarks import published
-from benchmarks.cluster_text import read_sustained, write_compared, write_sustained
+from benchmarks.cluster_text import read_slowdowns, read_sustained, write_between, write_slowdowns, write_sustained, write_systems
 from benchmarks.least_squares import intervals, minimize, refit_without
 from benchmarks.published_errors import group_by, summarize
-from benchmarks.published_runs import CLUSTERS, Simulator, log_ratio
+from benchmarks.published_runs import CLUSTERS, SYSTEMS, Simulator, log_ratio
+
+# Kinds of devices that share a file's fitted numbers: the same chip.
+KINDS = {"a100": ["a100"], "h100": ["h100", "h100-96g"], "b200": ["b200"]}
+MEASURED = {"b200"}  # devices whose `sustained` is not fitted
+LONG = 4096  # tokens of a sequence above which dense models are a region of their own
+PRIOR_RUNS = 4
+WIDER = 2  # the figures of a region beside its sequences
 
 TARGETS = []
 
 
 def add_flags(parser):
-    parser.add_argument("--device", choices=CLUSTERS, required=True, help="the kind of device whose file is fitted")
-    parser.add_argument("--write", action="store_true", help="writes the fitted numbers and the errors into the cluster file")
+    parser.add_argument("--device", choices=KINDS, required=True, help="the kind of device whose file is fitted")
+    parser.add_argument("--write", action="store_true", help="writes the fitted numbers and the systems into the cluster file")
+    parser.add_argument("--across", action="store_true", help="leaves out one system after the other")
     published.add_row_flags(parser)
 
 
@@ -43,27 +61,63 @@ def weigh(rows):
     return [w * scale for w in weights]
 
 
-class Evaluation:
-    """Residuals of rows for numbers of a cluster file; those of equal numbers are computed once."""
+@dataclasses.dataclass(frozen=True)
+class Numbers:
+    """The fitted numbers: of `sustained`, and the slowdowns of systems."""
+    sustained: tuple
+    systems: list
 
-    def __init__(self, simulator, device, folder, jobs):
-        self._simulator, self._device, self._folder, self._known = simulator, device, folder, {}
+    @property
+    def names(self):
+        return [*self.sustained, *(f"slowdown of {system}" for system in self.systems)]
+
+    def read(self, text):
+        """Their values in a file's text."""
+        sustained, slowdowns = read_sustained(text), read_slowdowns(text)
+        return [sustained[name] for name in self.sustained] + [slowdowns[system] for system in self.systems]
+
+    def split(self, values):
+        """What `sustained` has, and the slowdowns of the systems."""
+        n = len(self.sustained)
+        return dict(zip(self.sustained, values)), dict(zip(self.systems, values[n:]))
+
+    def write(self, text, values):
+        """The text with these values."""
+        sustained, slowdowns = self.split(values)
+        return write_slowdowns(write_sustained(text, sustained), slowdowns)
+
+
+class Evaluation:
+    """Residuals of rows for numbers of a device's cluster files; those of equal numbers are computed once."""
+
+    def __init__(self, simulator, texts, numbers, folder, jobs):
+        self._simulator, self.texts, self.numbers, self._folder, self._jobs = simulator, texts, numbers, folder, jobs
+        self._known = {}
         self._pool = concurrent.futures.ThreadPoolExecutor(jobs)
-        with open(simulator.clusters[device], encoding="utf-8") as file:
-            self.text = file.read()
-        self.start = read_sustained(self.text)
+
+    def on(self, texts, numbers):
+        """The same with other texts and numbers."""
+        return Evaluation(self._simulator, texts, numbers, self._folder, self._jobs)
+
+    def simulator(self, values, system):
+        """Of the files with these values, for rows of this system."""
+        key = tuple(f"{value:.9g}" for value in values)
+        if key not in self._known:
+            files = {}
+            for kind, text in self.texts.items():
+                files[kind] = os.path.join(self._folder, f"{kind}-{id(self)}-{len(self._known)}.textproto")
+                with open(files[kind], "w", encoding="utf-8") as file:
+                    file.write(self.numbers.write(text, values))
+            self._known[key] = ({}, self._simulator.on(files))
+        return self._known[key][1].of(system)
 
     def residuals(self, rows, values):
         """log(simulated / published) of each row."""
-        key = tuple(f"{value:.9g}" for value in values)
-        if key not in self._known:
-            path = os.path.join(self._folder, f"numbers-{len(self._known)}.textproto")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(write_sustained(self.text, dict(zip(self.start, values))))
-            self._known[key] = ({}, self._simulator.on({self._device: path}))
-        known, simulator = self._known[key]
+        self.simulator(values, "")
+        known, _ = self._known[tuple(f"{value:.9g}" for value in values)]
         missing = [row for row in rows if id(row) not in known]
-        for row, figure in zip(missing, self._pool.map(lambda row: row.simulate(simulator), missing)):
+        simulate = lambda row: row.simulate(self.simulator(values, row.system.of))
+        for row, figure in zip(missing, self._pool.map(simulate, missing)):
             known[id(row)] = log_ratio(row, figure)
         if missing:
             self._report(values, [known[id(row)] for row in rows])
@@ -71,13 +125,13 @@ class Evaluation:
 
     def _report(self, values, residuals):
         """A line of progress."""
-        numbers = " ".join(f"{name}={value:.5g}" for name, value in zip(self.start, values))
+        numbers = " ".join(f"{name}={value:.5g}" for name, value in zip(self.numbers.names, values))
         print(f"{numbers}: {len(residuals)} rows, mean error {100 * statistics.mean(map(abs, residuals)):.2f} %", file=sys.stderr)
 
 
 def find_calibration_rows(args, simulator):
     """The rows of the device that count, and fit its memory."""
-    rows = [row for row in published.collect_rows(args) if row.device == args.device and row.counted]
+    rows = [row for row in published.collect_rows(args) if row.device in KINDS[args.device] and row.counted]
     return [result.row for result in published.simulate_rows(simulator, rows, args.jobs)]
 
 
@@ -109,9 +163,12 @@ def find_largest_change(values, residuals, jacobian, weights, bounds):
 def fit(rows, evaluation):
     """All that is printed, as a dictionary."""
     weights = weigh(rows)
-    names, start = list(evaluation.start), list(evaluation.start.values())
+    names, start = evaluation.numbers.names, evaluation.numbers.read(next(iter(evaluation.texts.values())))
     bounds = find_bounds(start)
-    values, residuals, jacobian = minimize(lambda x: evaluation.residuals(rows, x), start, weights, bounds)
+    if names:
+        values, residuals, jacobian = minimize(lambda x: evaluation.residuals(rows, x), start, weights, bounds)
+    else:
+        values, residuals, jacobian = [], evaluation.residuals(rows, []), [[] for _ in rows]
     confidence = intervals(values, residuals, jacobian, weights)
     worst = find_largest_change(values, residuals, jacobian, weights, bounds)
     left_out = leave_models_out(rows, values, residuals, jacobian, weights, bounds, evaluation)
@@ -121,7 +178,7 @@ def fit(rows, evaluation):
     fitted = [{"table": row.table, "model": row.model, "name": row.name, "weight": w, "error": math.exp(r) - 1, "left_out_error": out,
                "derivatives": derivatives}
               for row, w, r, out, derivatives in zip(rows, weights, residuals, left_out, jacobian)]
-    return {"numbers": numbers, "rows": fitted, "errors": summarize([f["error"] for f in fitted]),
+    return {"values": values, "numbers": numbers, "rows": fitted, "errors": summarize([f["error"] for f in fitted]),
             "left_out_errors": summarize(left_out)}
 
 
@@ -140,23 +197,138 @@ def print_text(found, device):
         published.print_summary(name, [r["error" if what == "errors" else "left_out_error"] for r in found["rows"]])
 
 
-def write(file, evaluation, found, device):
-    """Replaces the numbers and the comparison in the cluster file."""
-    text = write_sustained(evaluation.text, {n["name"]: n["value"] for n in found["numbers"]})
-    errors = found["left_out_errors"]
-    text = write_compared(text, errors["runs"], errors["mean_absolute"], errors["sigma"], f"published runs on {device.upper()}s")
-    with open(file, "w", encoding="utf-8") as out:
-        out.write(text)
+def region_of(row):
+    """The region of a run within its system."""
+    return row.figures["experts"], row.figures["sequence"] > LONG and not row.figures["experts"]
+
+
+def find_systems(rows, errors, slowdowns):
+    """The messages `system` of rows of which these are the errors, model left out."""
+    typical = statistics.mean(error * error for error in errors)
+    found, systems = [], group_by(list(zip(rows, errors)), lambda pair: pair[0].system.of)
+    for name in order_systems(rows):
+        of_system = systems[name]
+        regions = []
+        for (experts, _), runs in sorted(group_by([p for p in of_system if p[0].figures], lambda pair: region_of(pair[0])).items()):
+            squares = sum(error * error for _, error in runs) + PRIOR_RUNS * typical
+            region = {"experts": experts, "runs": len(runs), "models": len({(row.table, row.model) for row, _ in runs}),
+                      "sigma": math.sqrt(squares / (len(runs) + PRIOR_RUNS))}
+            for figure in ("sequence", "parameters", "devices", "device_tokens"):
+                wider = 1 if figure == "sequence" else WIDER
+                values = [row.figures[figure] for row, _ in runs]
+                region[figure] = (min(values) / wider, max(values) * wider)
+            regions.append(region)
+        found.append({"name": name, "slowdown": slowdowns.get(name, 1.0), "regions": regions, **SYSTEMS[name]})
+    return found
+
+
+def find_between(slowdowns_of_files):
+    """The standard deviation of log(slowdown) of the systems of all files relative to the first system of each, and its degrees of
+    freedom."""
+    logs = []
+    for slowdowns in slowdowns_of_files:
+        first, *others = slowdowns.values()
+        logs += [math.log(value / first) for value in others]
+    return math.sqrt(statistics.mean(v * v for v in logs)), len(logs)
+
+
+def read_files(clusters):
+    """The slowdowns of the file of each device."""
+    found = {}
+    for device, kinds in KINDS.items():
+        with open(clusters[kinds[0]], encoding="utf-8") as file:
+            found[device] = read_slowdowns(file.read())
+    return found
+
+
+def write_files(clusters, texts, device):
+    """Writes the files of a device, and into all files that have systems how far these are from each other."""
+    for kind in KINDS[device]:
+        with open(clusters[kind], "w", encoding="utf-8") as out:
+            out.write(texts[kind])
+    sigma, freedom = find_between(filter(None, read_files(clusters).values()))
+    for name, kinds in KINDS.items():
+        for kind in kinds:
+            with open(clusters[kind], encoding="utf-8") as file:
+                text = file.read()
+            if read_slowdowns(text):
+                with open(clusters[kind], "w", encoding="utf-8") as out:
+                    out.write(write_between(text, sigma, freedom, name.upper() + "s"))
+
+
+def order_systems(rows):
+    """The systems of the rows, that of the most rows first: the others are compared to it."""
+    groups = group_by(rows, lambda row: row.system.of)
+    return sorted(groups, key=lambda name: -len(groups[name]))
+
+
+def leave_system_out(system, rows, found, systems, evaluation, clusters, device):
+    """Of each run of a system, refitted without its rows: log(simulated / published) and the sigma of a system that nobody knows; no
+    sigma where no run of another system is like it."""
+    order = order_systems(rows)
+    others = [name for name in order if name != system]
+    sustained, slowdowns = evaluation.numbers.split(found["values"])
+    slowdowns = {order[0]: 1.0, **slowdowns}
+    first = slowdowns[others[0]]
+    # The same prediction of all other rows, with the first of the others as the one to which they are compared.
+    numbers = Numbers(evaluation.numbers.sustained, others[1:])
+    start = [value / first for value in sustained.values()] + [slowdowns[name] / first for name in others[1:]]
+    columns = [evaluation.numbers.names.index(name) for name in numbers.names]
+    kept = [i for i, row in enumerate(rows) if row.system.of != system]
+    residuals = [math.log1p(found["rows"][i]["error"]) for i in kept]
+    jacobian = [[found["rows"][i]["derivatives"][c] for c in columns] for i in kept]
+    values = refit_without(start, residuals, jacobian, weigh([rows[i] for i in kept]), set(), find_bounds(start))
+    known = read_files(clusters)
+    known[device] = {name: slowdowns[name] for name in order}
+    remaining = [{name: value for name, value in of.items() if name != system} for of in known.values()]
+    sigma, freedom = find_between(filter(None, remaining))
+    texts = {kind: write_between(write_systems(text, [s for s in systems if s["name"] != system]), sigma, freedom, "these devices")
+             for kind, text in evaluation.texts.items()}
+    alone = evaluation.on(texts, numbers)
+    tested = [row for row in rows if row.system.of == system and row.band]
+    errors = alone.residuals(tested, values)
+    return [(row, error, row.band(alone.simulator(values, "")).get("sigma")) for row, error in zip(tested, errors)]
+
+
+def print_across(results):
+    print("a system left out, as one that nobody knows: error, band")
+    for row, error, sigma in results:
+        band = "no run of another system is like it" if sigma is None else f"{100 * sigma:.1f} %"
+        print(f"  {row.system.of:12} {row.table:14} {row.name:40} {100 * math.expm1(error):+6.1f} %  {band}")
+    known = [(abs(error), sigma) for _, error, sigma in results if sigma is not None]
+    within = [sum(error <= times * sigma for error, sigma in known) / len(known) for times in (1, 2)]
+    rms = math.sqrt(statistics.mean(error * error for error, _ in known))
+    print(f"  {len(known)} rows: {100 * within[0]:.0f} % within the band, {100 * within[1]:.0f} % within twice; its mean width is "
+          f"{statistics.mean(sigma for _, sigma in known) / rms:.2f} of the root mean square error")
 
 
 def run(args, binaries):
+    across = []
     with tempfile.TemporaryDirectory() as folder:
         simulator = Simulator(binaries, args.keep or folder, dict(args.cluster))
         try:
-            evaluation = Evaluation(simulator, args.device, folder, args.jobs)
-            found = fit(find_calibration_rows(args, simulator), evaluation)
+            rows = find_calibration_rows(args, simulator)
+            texts = {}
+            for kind in KINDS[args.device]:
+                with open(simulator.clusters[kind], encoding="utf-8") as file:
+                    texts[kind] = file.read()
+            order = order_systems(rows)
+            known = read_slowdowns(texts[args.device])
+            start = find_systems(rows, [1.0] * len(rows), known)
+            texts = {kind: write_between(write_systems(text, start), 1, 1, args.device) for kind, text in texts.items()}
+            numbers = Numbers(() if args.device in MEASURED else tuple(read_sustained(texts[args.device])), order[1:])
+            evaluation = Evaluation(simulator, texts, numbers, folder, args.jobs)
+            found = fit(rows, evaluation)
+            _, slowdowns = numbers.split(found["values"])
+            systems = find_systems(rows, [math.log1p(r["left_out_error"]) for r in found["rows"]], slowdowns)
+            if args.across:
+                for system in order if len(order) > 1 else ():
+                    across += leave_system_out(system, rows, found, systems, evaluation, simulator.clusters, args.device)
         except ValueError as error:
             sys.exit(f"tools/bench fit: {simulator.clusters[args.device]}: {error}")
         if args.write:
-            write(simulator.clusters[args.device], evaluation, found, args.device)
+            texts = {kind: write_systems(numbers.write(text, found["values"]), systems) for kind, text in texts.items()}
+            write_files(simulator.clusters, texts, args.device)
     print(json.dumps(found)) if args.format == "json" else print_text(found, args.device)
+    if across and args.format == "text":
+        print_across(across)

@@ -1,6 +1,7 @@
-"""Compares `oneflow simulate` with published runs on A100s and H100s, table by table, and with a share of the peak.
+"""Compares `oneflow simulate` with published runs on A100s, H100s and B200s, table by table, and with a share of the peak.
 
-A row is simulated on the cluster file of its kind of device; --cluster=KIND=FILE takes another. An error is the simulated over
+A row is simulated on the cluster file of its kind of device, as the system that ran it (--system); --cluster=KIND=FILE takes another.
+Beside its error stands the band of the prediction (docs/simulate.md). An error is the simulated over
 the published time, minus 1. A peak's share is one number for all rows of a kind of device, fitted to them, at which all FLOPs
 of a step are computed: what a simulator must beat. --keep=FOLDER keeps the compiled plans: a second run only simulates. A kept
 plan has the layouts that suited the cluster file and the compiler of the first run; remove the folder when these change.
@@ -9,6 +10,7 @@ import argparse
 import concurrent.futures
 import dataclasses
 import json
+import math
 import os
 import re
 import sys
@@ -16,13 +18,14 @@ import tempfile
 import textwrap
 
 from benchmarks import (published_korthikanti, published_megascale, published_megatron, published_megatron_core, published_mpt,
-                        published_nemo, published_zero_bubble)
+                        published_nemo, published_simumax, published_torchtitan, published_zero_bubble)
 from benchmarks.published_errors import flat_errors, group_by, misordered, misranked, summarize
 from benchmarks.published_runs import BUBBLES, CLUSTERS, Refused, Simulator
 
 TARGETS = []
 TABLES = {"zero_bubble": published_zero_bubble, "megatron": published_megatron, "korthikanti": published_korthikanti,
-          "mpt": published_mpt, "megatron_core": published_megatron_core, "nemo": published_nemo, "megascale": published_megascale}
+          "mpt": published_mpt, "megatron_core": published_megatron_core, "nemo": published_nemo, "megascale": published_megascale,
+          "simumax": published_simumax, "torchtitan": published_torchtitan}
 
 
 def parse_cluster(text):
@@ -60,6 +63,7 @@ class Result:
     """A row and what is simulated for it."""
     row: object
     simulated: float
+    sigma: float | None = None  # of the band; None: the row has none
 
     def error(self):
         """Of the time, relative; of a bubble, its difference."""
@@ -69,7 +73,9 @@ class Result:
 def simulate_row(simulator, row):
     """The row's result; None, with a line if the row counts, where it needs more memory than a device has."""
     try:
-        return Result(row, row.simulate(simulator))
+        as_ran = simulator.of(row.system.of)
+        figure = row.simulate(as_ran)
+        return Result(row, figure, (row.band(as_ran) or {}).get("sigma") if row.band else None)
     except Refused:
         if row.counted:
             print(f"{row.table} {row.name}: left out: it needs more memory than a device has", file=sys.stderr)
@@ -99,7 +105,8 @@ def print_table(table, results):
         row, bubble = result.row, result.row.unit in BUBBLES
         error = f"{100 * result.error():+6.1f}" + (" points" if bubble else " %")
         digits = 4 if bubble else 2
-        print(f"  {row.device} {row.name:34} {row.unit:17} {result.simulated:12,.{digits}f} {row.published:12,.{digits}f} {error}"
+        band = f" (± {100 * result.sigma:.0f} %)" if result.sigma and not bubble else ""
+        print(f"  {row.device:8} {row.name:34} {row.unit:17} {result.simulated:12,.{digits}f} {row.published:12,.{digits}f} {error}{band}"
               + ("" if row.counted or bubble else "  (not counted)"))
 
 
@@ -107,6 +114,13 @@ def print_summary(name, errors):
     s = summarize(errors)
     print(f"  {name:38} {s['runs']:3} rows: mean error {100 * s['mean_absolute']:5.1f} %, signed {100 * s['mean']:+6.1f} %, "
           f"1 sigma {100 * s['sigma']:4.1f} %")
+
+
+def print_coverage(results):
+    """How many of the rows that have a band are within it."""
+    found = [(abs(math.log(r.row.ratio(r.simulated))), r.sigma) for r in results if r.sigma]
+    within = [100 * sum(error <= times * sigma for error, sigma in found) / len(found) for times in (1, 2)] if found else (0, 0)
+    print(f"rows with a band: {len(found)}; within 1 sigma {within[0]:.0f} %, within 2 {within[1]:.0f} %")
 
 
 def split_name(row):
@@ -131,6 +145,7 @@ def print_text(results):
     for kind, group in group_by(counted, lambda r: r.row.device).items():
         share, errors = flat_errors([r.row for r in group])
         print_summary(f"{kind}, {100 * share:.1f} % of the peak", errors)
+    print_coverage(counted)
     wrong, pairs = misranked([(r.row, r.simulated) for r in counted])
     print(f"pairs of a table and a kind of device whose published shares of the peak differ by more than 10 %: {pairs}; "
           f"ranked wrongly: {len(wrong)}")
@@ -145,8 +160,8 @@ def print_text(results):
 
 def make_json(results):
     counted = [r for r in results if r.row.counted]
-    hidden = ("simulate", "system")
-    rows = [{**{k: v for k, v in vars(r.row).items() if k not in hidden}, "system": r.row.system.name, "simulated": r.simulated,
+    hidden = ("simulate", "system", "band")
+    rows = [{**{k: v for k, v in vars(r.row).items() if k not in hidden}, "system": r.row.system.name, "simulated": r.simulated, "sigma": r.sigma,
              "error": r.error()} for r in results]
     flat = {}
     for kind, group in group_by(counted, lambda r: r.row.device).items():

@@ -24,6 +24,7 @@ LAYER = [
 ]
 SYSTEM = System(
     name="Megatron-LM of 2022",
+    of="megatron",
     kernels=Fact("fused: bias and gelu, bias, dropout and sum, scale, mask and softmax; here separate",
                  "assumed: as SC'21 says of Megatron-LM"),
     attention=Fact("unfused: two products, softmax and dropout, with probabilities in memory", "the paper's counts of bytes"),

@@ -15,6 +15,7 @@ FLAGS = (*BF16, "--residual=bf16", "--sequence_parallel", "--recompute=gather", 
 LOG = "Megatron-LM at 285068c8 (January 2023), which the paper names"
 SYSTEM = System(
     name="Megatron-LM of January 2023",
+    of="megatron",
     kernels=Fact("fused: bias and gelu, bias, dropout and sum, layer norm, gradients added up by products; here gelu within a product",
                  LOG),
     attention=Fact("FlashAttention-1, an option of that version; dropout 0", "assumed"),

@@ -18,6 +18,7 @@ RUNS = [
 ]
 SYSTEM = System(
     name="Megatron-LM of 2021",
+    of="megatron",
     kernels=Fact("fused: bias and gelu, bias, dropout and sum, scale, mask and softmax; here separate", "SC'21, section 4.2"),
     attention=Fact("unfused: two products, softmax and dropout, with probabilities in memory", "SC'21, section 4.2"),
     overlaps=Fact("nothing", "Megatron-LM's log: tensor-parallel overlap since February 2022, --overlap-grad-reduce since August "

@@ -18,6 +18,7 @@ MODEL_FLAGS = ("--tied=true",)
 FLAGS = (*BF16, "--residual=bf16", "--shard=states", "--sequence_parallel", "--recompute=gather", "--bucket_bytes=192MB")
 SYSTEM = System(
     name="Megatron-Core 0.5 to 0.7 with Transformer Engine",
+    of="megatron",
     kernels=Fact("fused: bias and gelu, bias, dropout and sum, layer norm; here gelu within a product",
                  "assumed: the defaults of Megatron-LM"),
     attention=Fact("FlashAttention-2 or cuDNN", "assumed: cuDNN, which Transformer Engine prefers on H100s"),

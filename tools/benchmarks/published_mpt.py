@@ -1,6 +1,6 @@
 """MPT of MosaicML on A100-80G and H100-80G, 8 a node: tokens a second and GPU. No tensor and no pipeline parallelism.
 
-github.com/mosaicml/llm-foundry, scripts/train/benchmarking/README.md: sequences of 2048, a vocabulary of 50368, FSDP. ALiBi has
+github.com/mosaicml/llm-foundry, scripts/train/benchmarking/README.md: sequences of 2048 unless said, a vocabulary of 50368, FSDP. ALiBi has
 no counterpart: positions are a learned table here, and attention adds no slope to its scores.
 """
 import dataclasses
@@ -16,27 +16,33 @@ FLAGS = (*BF16, "--residual=bf16", "--fuse=false", "--prefetch=1")
 # layers, heads, hidden
 SIZES = {"125M": (12, 12, 768), "350M": (24, 16, 1024), "1B": (24, 16, 2048), "3B": (32, 20, 2560), "7B": (32, 32, 4096),
          "13B": (40, 40, 5120), "30B": (48, 56, 7168), "70B": (80, 64, 8192)}
-# model, device, GPUs, micro-batch, accumulations, recompute, split over the GPUs, tokens/s/GPU
+# model, tokens of a sequence, device, GPUs, micro-batch, accumulations, recompute, split over the GPUs, tokens/s/GPU
 RUNS = [
-    ("125M", "a100", 8, 40, 2, "none", "weights", 142830),
-    ("350M", "a100", 8, 32, 2, "none", "weights", 58782),
-    ("1B", "a100", 8, 14, 4, "none", "weights", 20513),
-    ("3B", "a100", 8, 10, 2, "none", "weights", 10811),
-    ("7B", "a100", 8, 6, 2, "none", "weights", 4641),
-    ("13B", "a100", 8, 2, 3, "none", "weights", 2262),
-    ("30B", "a100", 8, 3, 21, "full", "weights", 916),
-    ("70B", "a100", 64, 8, 4, "full", "weights", 410),
-    ("1B", "h100", 128, 12, 1, "none", "gradients", 44123),
-    ("3B", "h100", 128, 8, 1, "none", "gradients", 23422),
-    ("7B", "h100", 8, 6, 1, "none", "weights", 10643),
-    ("7B", "h100", 128, 6, 1, "none", "weights", 10475),
-    ("13B", "h100", 8, 2, 1, "none", "weights", 4792),
-    ("30B", "h100", 8, 3, 21, "full", "weights", 2002),
-    ("30B", "h100", 128, 8, 1, "full", "weights", 2199),
-    ("70B", "h100", 128, 8, 1, "full", "weights", 1058),
+    ("125M", 2048, "a100", 8, 40, 2, "none", "weights", 142830),
+    ("350M", 2048, "a100", 8, 32, 2, "none", "weights", 58782),
+    ("1B", 2048, "a100", 8, 14, 4, "none", "weights", 20513),
+    ("3B", 2048, "a100", 8, 10, 2, "none", "weights", 10811),
+    ("7B", 2048, "a100", 8, 6, 2, "none", "weights", 4641),
+    ("13B", 2048, "a100", 8, 2, 3, "none", "weights", 2262),
+    ("30B", 2048, "a100", 8, 3, 21, "full", "weights", 916),
+    ("70B", 2048, "a100", 64, 8, 4, "full", "weights", 410),
+    ("1B", 2048, "h100", 128, 12, 1, "none", "gradients", 44123),
+    ("3B", 2048, "h100", 128, 8, 1, "none", "gradients", 23422),
+    ("7B", 2048, "h100", 8, 6, 1, "none", "weights", 10643),
+    ("7B", 2048, "h100", 128, 6, 1, "none", "weights", 10475),
+    ("13B", 2048, "h100", 8, 2, 1, "none", "weights", 4792),
+    ("30B", 2048, "h100", 8, 3, 21, "full", "weights", 2002),
+    ("30B", 2048, "h100", 128, 8, 1, "full", "weights", 2199),
+    ("70B", 2048, "h100", 128, 8, 1, "full", "weights", 1058),
+    ("7B", 1024, "h100", 8, 64, 2, "full", "weights", 10203),
+    ("1B", 4096, "h100", 8, 7, 4, "none", "weights", 38535),
+    ("7B", 8192, "h100", 8, 8, 2, "full", "weights", 6935),
+    ("3B", 16384, "h100", 8, 1, 6, "none", "weights", 11152),
+    ("1B", 65536, "h100", 8, 1, 2, "full", "weights", 5506),
 ]
 SYSTEM = System(
     name="MPT, llm-foundry on Composer and PyTorch's FSDP, tables of October 2023",
+    of="mpt",
     kernels=Fact("unfused: PyTorch's own, one for each operation, no torch.compile; layer norms in bf16; fused cross entropy", SUBMIT),
     attention=Fact("Triton's FlashAttention, with ALiBi as a bias: attn_impl's default",
                    SUBMIT + " at b2a43a147"),
@@ -70,18 +76,18 @@ def find_system(name, device, gpus):
     return SYSTEM if gpus == 8 else TRITON_2024 if name == "30B" else FLASH_2024
 
 
-def make_row(name, device, gpus, size, accumulations, recompute, split, published):
+def make_row(name, sequence, device, gpus, size, accumulations, recompute, split, published):
     system = find_system(name, device, gpus)
     flags = [*FLAGS, "--shard=" + split]
     if recompute == "full":
         flags.append("--recompute=full,gather")
     batch = size * accumulations * gpus
-    model = Model(*SIZES[name], 2048, 50368)
+    model = Model(*SIZES[name], sequence, 50368)
     plan = Plan(model, device, f"data={gpus}", batch, accumulations, MODEL_FLAGS, tuple(flags),
                 attention_library=system.attention_library)
     return row_of_plan(plan, gpus, recompute, "tokens/s/GPU", published,
                        lambda seconds, flops: batch * model.sequence / gpus / seconds, table=TABLE, model=name,
-                       name=f"{name} on {gpus}, {size} x {accumulations}", tensor=1, system=system)
+                       name=f"{name} on {gpus}, {size} x {accumulations}" + (f", {sequence:,}" if sequence != 2048 else ""), tensor=1, system=system)
 
 
 def rows(args):

@@ -16,10 +16,18 @@ import tempfile
 import threading
 import typing
 
+from benchmarks.cluster_text import read_slowdowns
 from benchmarks.sides import ROOT
 
-CLUSTERS = {kind: os.path.join(ROOT, f"examples/clusters/{kind}.textproto") for kind in ("a100", "h100")}
-PEAKS = {"a100": 312e12, "h100": 989e12}  # FLOP/s in bf16, dense
+PEAKS = {"a100": 312e12, "h100": 989e12, "h100-96g": 989e12, "b200": 2250e12}  # FLOP/s in bf16, dense
+CLUSTERS = {kind: os.path.join(ROOT, f"examples/clusters/{kind}.textproto") for kind in PEAKS}
+# The systems of cluster files whose runs are rows here, and what the files say of them.
+SYSTEMS = {
+    "megatron": {"what": "Megatron-LM, Megatron-Core and NeMo", "processor_usage": 0.15,
+                 "processor_usage_source": "Calculon's; NeMo's exchanges of tensors pass user buffers, not NCCL (ub_tp_comm_overlap)"},
+    "mpt": {"what": "MPT on Composer and FSDP"},
+    "torchtitan": {"what": "torchtitan's FSDP2"},
+}
 RATES = ("samples/GPU/s", "TFLOP/s", "tokens/s/GPU")  # units of which more is faster
 BUBBLES = ("bubble", "bubble of the run")
 BF16 = ("--precision=bf16", "--keep_axis_order")
@@ -33,8 +41,9 @@ Fact = collections.namedtuple("Fact", "says source")
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """What a published system does that decides how long a step takes. Each field but the first and the last is a Fact."""
+    """What a published system does that decides how long a step takes. Fields without a default are Facts, but the first two."""
     name: str
+    of: str  # the system of a cluster file of whose runs these are
     kernels: Fact
     attention: Fact
     overlaps: Fact
@@ -57,6 +66,14 @@ class Model:
     hidden: int
     sequence: int
     vocab: int
+    experts = 0
+
+    def graph_args(self):
+        """The family and the sizes, for `oneflow model`."""
+        return ["gpt", *(f"--{name}={value}" for name, value in dataclasses.asdict(self).items())]
+
+    def parameters(self):
+        return 12 * self.layers * self.hidden**2 + self.vocab * self.hidden
 
     def step_flops(self, sequences, recompute="none"):
         """FLOPs of a step, as SC'21 counts them: of matrix products, without regard to causality."""
@@ -68,9 +85,44 @@ class Model:
 
 
 @dataclasses.dataclass(frozen=True)
+class Llama:
+    """A model of the family of Llama, whose head is no transposed embedding."""
+    layers: int
+    heads: int
+    groups: int
+    hidden: int
+    inner: int
+    sequence: int
+    vocab: int
+    experts: int = 0
+    experts_per_token: int = 1
+
+    def graph_args(self):
+        """The family and the sizes, for `oneflow model`."""
+        sizes = dataclasses.asdict(self)
+        if not self.experts:
+            del sizes["experts_per_token"]
+        return ["llama", *(f"--{name}={value}" for name, value in sizes.items()), "--tied=false"]
+
+    def weights(self, experts):
+        """Elements of the matrices of a block of which this many experts are counted."""
+        return self.hidden**2 * (2 + 2 * self.groups / self.heads) + 3 * experts * self.hidden * self.inner
+
+    def parameters(self):
+        return self.layers * self.weights(max(self.experts, 1)) + 2 * self.vocab * self.hidden
+
+    def step_flops(self, sequences, recompute="none"):
+        """FLOPs of a step, of matrix products, without regard to causality."""
+        tokens = sequences * self.sequence
+        core = 4 * tokens * self.sequence * self.hidden * self.layers
+        forward = 2 * tokens * self.layers * self.weights(self.experts_per_token) + core
+        return 3 * forward + 6 * tokens * self.vocab * self.hidden + {"none": 0, "selective": core, "full": forward}[recompute]
+
+
+@dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is compiled and simulated: flags of `oneflow model gpt` besides the sizes, and of `oneflow compile`."""
-    model: Model
+    """What is compiled and simulated: flags of `oneflow model` besides the sizes, and of `oneflow compile`."""
+    model: Model | Llama
     device: str  # a key of CLUSTERS
     mesh: str
     batch: int
@@ -82,8 +134,7 @@ class Plan:
     spread: str = "0"  # of slow nodes, as --spread of `oneflow simulate`
 
     def graph_args(self):
-        sizes = [f"--{name}={value}" for name, value in dataclasses.asdict(self.model).items()]
-        return ["model", "gpt", *sizes, *self.model_flags]
+        return ["model", *self.model.graph_args(), *self.model_flags]
 
     def compile_args(self):
         return ["--mesh=" + self.mesh, f"--batch={self.batch}", f"--micro_batches={self.micro_batches}", *self.flags]
@@ -119,10 +170,18 @@ class Row:
     simulate: typing.Callable
     counted: bool = True  # in means and in fits
     question: str = ""  # plans of one batch on the same devices, among the rows of a table, model and unit; empty: it has no others
+    figures: dict | None = None  # of the run, by the fields of a Region of a cluster file; None: the row is no run
+    band: typing.Callable | None = None  # of a Simulator: what stands beside the time of a step (docs/simulate.md)
 
     def ratio(self, figure):
         """The time that a figure means over the published time."""
         return self.published / figure if self.unit in RATES else figure / self.published
+
+
+def find_figures(model, gpus, batch):
+    """The figures of a run by which regions of a system are told apart (proto/cluster.proto, Region)."""
+    return {"experts": model.experts > 0, "sequence": model.sequence, "parameters": model.parameters(), "devices": gpus,
+            "device_tokens": batch * model.sequence / gpus}
 
 
 def row_of_plan(plan, gpus, recompute, unit, published, measure, **fields):
@@ -133,7 +192,8 @@ def row_of_plan(plan, gpus, recompute, unit, published, measure, **fields):
     def simulate(simulator):
         return measure(simulator.run(plan)["step_seconds"], flops)
 
-    return Row(device=plan.device, unit=unit, published=published, at_peak=at_peak, simulate=simulate, **fields)
+    return Row(device=plan.device, unit=unit, published=published, at_peak=at_peak, simulate=simulate,
+               figures=find_figures(plan.model, gpus, plan.batch), band=lambda simulator: simulator.run(plan)["compared"], **fields)
 
 
 def row_of_seconds(plan, gpus, published, *, model, **fields):
@@ -173,9 +233,12 @@ def cluster_for(attention_library, file, folder):
     with open(file, encoding="utf-8") as opened:
         text = opened.read()
     library = re.compile(r'^(\s*attention_library:\s*)"[^"]*"', re.M)
-    if not attention_library or not library.search(text):
+    if not attention_library:
         return file
-    text = library.sub(rf'\1"{attention_library}"', text)
+    if library.search(text):
+        text = library.sub(rf'\1"{attention_library}"', text)
+    else:
+        text = text.replace("device {\n", f'device {{\n  attention_library: "{attention_library}"\n', 1)
     path = os.path.join(folder, "cluster-" + hashlib.sha256(text.encode()).hexdigest()[:16] + ".textproto")
     # Other rows may read it meanwhile.
     with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as out:
@@ -199,8 +262,9 @@ class Simulator:
     compiled for, and of the compiler that made them.
     """
 
-    def __init__(self, binaries, folder, clusters=None):
-        self._binaries = binaries
+    def __init__(self, binaries, folder, clusters=None, system=""):
+        self._binaries, self._system = binaries, system
+        self.of = functools.cache(self._of)
         self.folder = os.path.abspath(folder)
         self.clusters = {kind: os.path.abspath(file) for kind, file in {**CLUSTERS, **(clusters or {})}.items()}
         self.run = functools.cache(self._run)
@@ -209,6 +273,10 @@ class Simulator:
     def on(self, clusters):
         """A simulator of the same folder with other cluster files."""
         return Simulator(self._binaries, self.folder, {**self.clusters, **clusters})
+
+    def _of(self, system):
+        """A simulator of the same folder and files with --system, where the file of a device has that system."""
+        return Simulator(self._binaries, self.folder, self.clusters, system)
 
     def memory_bytes(self, device):
         """What a plan may take of one device."""
@@ -254,7 +322,9 @@ class Simulator:
         """The JSON of `oneflow simulate`; raises Refused where a device has not the memory."""
         cluster = self._cluster(plan)
         path = self._compile(plan, cluster)
-        done = self._call("simulate", "--plan=" + path, "--cluster=" + cluster, "--format=json", f"--steps={plan.steps}",
+        with open(cluster, encoding="utf-8") as file:
+            system = ["--system=" + self._system] if self._system in read_slowdowns(file.read()) else []
+        done = self._call("simulate", "--plan=" + path, "--cluster=" + cluster, *system, "--format=json", f"--steps={plan.steps}",
                           f"--spread={plan.spread}")
         return json.loads(done.stdout)
 

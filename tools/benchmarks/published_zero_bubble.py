@@ -12,7 +12,7 @@ beside them stands what the stages of the run idle on average.
 """
 import os
 
-from benchmarks.published_runs import PEAKS, UNFUSED, UNFUSED_MODEL, Fact, Model, Plan, Row, System
+from benchmarks.published_runs import PEAKS, UNFUSED, UNFUSED_MODEL, Fact, Model, Plan, Row, System, find_figures
 
 TABLE = "Zero Bubble"
 SEQUENCE, CHUNKS = 1024, 3
@@ -91,6 +91,7 @@ def plain_bubble(schedule, stages, m):
 SCRIPT = "sail-sg/zero-bubble-pipeline-parallelism, examples/pretrain_zero_bubble.sh"
 SYSTEM = System(
     name="Zero Bubble's Megatron-LM of 2023",
+    of="megatron",
     kernels=Fact("fused: bias and gelu, bias, dropout and sum, scale, mask and softmax; here separate", "assumed: Megatron-LM's defaults"),
     attention=Fact("unfused: two products, softmax and dropout, with probabilities in memory", SCRIPT + ", no --use-flash-attn"),
     overlaps=Fact("sends and receives of zero bubble; here of all schedules", "the paper, section 4"),
@@ -121,6 +122,8 @@ def simulate_pipeline(simulator, *of):
 def make_rows(name, m, schedule, published, first, vocab):
     layers, heads, hidden, stages, size = MODELS[name]
 
+    figures = find_figures(Model(layers, heads, hidden, SEQUENCE, vocab), stages, size * m)
+
     def bubble(equal):
         return lambda simulator: simulate_pipeline(simulator, name, vocab, equal, schedule, m)["bubble"]
 
@@ -129,7 +132,8 @@ def make_rows(name, m, schedule, published, first, vocab):
 
     def make_row(unit, figure, at_peak, simulate, counted):
         return Row(TABLE, name, f"{name} m={m} {schedule}", "a100", 1, unit, figure, at_peak, SYSTEM, simulate, counted,
-                   question=f"m={m}")
+                   question=f"m={m}", figures=figures,
+                   band=lambda simulator: simulate_pipeline(simulator, name, vocab, False, schedule, m)["compared"])
 
     found = []
     if first:

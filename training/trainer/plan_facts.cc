@@ -16,14 +16,7 @@ std::string NameAttr(const proto::Actor& actor) {
 }  // namespace
 
 absl::StatusOr<ModelFacts> FactsOfModel(const proto::Plan& plan) {
-  ModelFacts facts;
-  for (const proto::Op& op : plan.graph().op()) {
-    const auto source = op.attr().find("source");
-    if (op.kind() == "input" && source != op.attr().end() && source->second.s() == "tokens" &&
-        op.shape().dim_size() == 2) {
-      facts.sequence = op.shape().dim(1).size();
-    }
-  }
+  ModelFacts facts{.sequence = FindSequence(plan.graph())};
   const proto::Program* program = FindProgram(plan, "generate");
   if (program == nullptr) program = FindProgram(plan, "decode");
   if (program != nullptr) {

@@ -10,7 +10,6 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/table.h"
 #include "planning/simulate/simulate_on.h"
 #include "planning/simulate/utilization.h"
@@ -108,8 +107,9 @@ double ProcessSeconds() {
 }
 
 std::string PromiseText(const Promise& promise) {
-  return absl::StrCat("expects: ", TimeText(promise.step_seconds), " a step", promise.band,
-                      ", bubble ", PercentText(promise.bubble), ", ", Bytes(promise.device_bytes),
+  return absl::StrCat("expects: ", TimeText(promise.step_seconds), " a step",
+                      promise.band ? BandText(*promise.band) : "", ", bubble ",
+                      PercentText(promise.bubble), ", ", Bytes(promise.device_bytes),
                       " on the largest device; ", promise.basis, "\n");
 }
 
@@ -154,9 +154,9 @@ std::string TookText(const Promise& promise, const Took& took) {
 }
 
 nlohmann::ordered_json TookJson(const Promise& promise, const Took& took) {
-  Json promised = {{"basis", promise.basis},
-                   {"step_seconds", promise.step_seconds},
-                   {"compared", ComparedJson(promise.compared)}};
+  Json promised = {
+      {"basis", promise.basis}, {"step_seconds", promise.step_seconds}, {"compared", nullptr}};
+  if (promise.band) promised["compared"] = BandJson(*promise.band, promise.step_seconds);
   AddTimes(promise.mean, promise.bubble, &promised);
   promised["device_bytes"] = promise.device_bytes;
   Json took_json = Json::object();

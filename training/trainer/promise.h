@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
+#include "oneflow_core/print/band.h"
 #include "planning/simulate/measured_use.h"
 #include "planning/simulate/simulate.h"
 #include "proto/cluster.pb.h"
@@ -27,10 +28,9 @@ struct Promise {
   std::string basis;  // the rates: "by the kernels of this plan, timed here"
   SimulatedRun run;   // two steps
   double step_seconds = 0;
-  // Set by the caller for a promise on --cluster: the text behind the time (ComparedText), and its
-  // numbers. Without a cluster there is none: the run itself is compared.
-  std::string band;
-  std::optional<proto::Compared> compared;
+  // Set by the caller for a promise on --cluster. Without a cluster there is none: the run itself
+  // is compared.
+  std::optional<Band> band;
   DeviceTime mean;  // a step's, over the stages
   double bubble = 0;
   int64_t device_bytes = 0;  // the largest device's, as planned

@@ -1,6 +1,7 @@
 #include "training/trainer/promise.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 namespace oneflow {
 namespace {
@@ -19,9 +20,18 @@ TEST_CASE("a promise is one line with its basis") {
         "expects: 100.000 ms a step, bubble 20.0 %, 3.0 MiB on the largest device; by made-up "
         "times\n");
   Promise on_cluster = APromise();
-  on_cluster.band = " ± 8 % (1 σ of 2 runs)";
+  on_cluster.band = Band{.systems = 1,
+                         .sigma = 0.08,
+                         .system = "one",
+                         .runs = 2,
+                         .models = 1,
+                         .what = "One on H100s"};
   CHECK(PromiseText(on_cluster)
-            .starts_with("expects: 100.000 ms a step ± 8 % (1 σ of 2 runs), bubble 20.0 %, "));
+            .starts_with("expects: 100.000 ms a step ± 8 % (1 σ of 2 runs of 1 model by One on "
+                         "H100s), bubble 20.0 %, "));
+  CHECK(TookJson(APromise(), {})["promised"]["compared"].is_null());
+  const nlohmann::ordered_json json = TookJson(on_cluster, {})["promised"];
+  CHECK(json["compared"]["low_seconds"].get<double>() == Approx(0.1 * std::exp(-0.08)));
 }
 
 TEST_CASE("the first step warms up; the median of the others counts") {

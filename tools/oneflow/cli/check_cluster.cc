@@ -7,7 +7,9 @@
 #include <limits>
 #include <set>
 #include <string>
+#include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "google/protobuf/descriptor.h"
@@ -25,10 +27,14 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
+constexpr double kLeastSlowdown = 0.2;  // of a system; the most is 1 over it
+
 // All fields of a message and of those in it, so that none that is added is forgotten.
 class Numbers {
  public:
-  explicit Numbers(std::string_view where) : where_(where) {}
+  // `most_sustained`: above 1 where a system is faster than `sustained` gives.
+  Numbers(std::string_view where, double most_sustained)
+      : where_(where), most_sustained_(most_sustained) {}
 
   absl::Status Check(const Message& message, const std::string& path) const {
     for (int f = 0; f < message.GetDescriptor()->field_count(); ++f) {
@@ -76,7 +82,8 @@ class Numbers {
       return InputError(where_, absl::StrCat(name, " is ", value),
                         "use a finite number that is not negative, or leave it out");
     }
-    if (IsShareOrNone(field) && value > 1) {
+    const bool sustained = field.containing_type() == proto::Sustained::descriptor();
+    if (IsShareOrNone(field) && value > (sustained ? most_sustained_ : 1)) {
       return InputError(where_, absl::StrCat(name, " is ", value), "use a part, at most 1");
     }
     if (IsUsage(field) && value > 0.9) {
@@ -141,6 +148,7 @@ class Numbers {
   }
 
   const std::string where_;
+  const double most_sustained_;
 };
 
 // A collective runs by one protocol at all levels.
@@ -238,20 +246,87 @@ absl::Status CheckAttention(const proto::Device& device, std::string_view where)
                     "name a library whose rates the file has");
 }
 
-// Words are made of them: "1 σ of 13 published runs on H100s".
-absl::Status CheckCompared(const proto::Cluster& cluster, std::string_view where) {
-  if (!cluster.has_compared()) return absl::OkStatus();
-  const proto::Compared& compared = cluster.compared();
-  if (compared.runs() > 0 && !compared.what().empty()) return absl::OkStatus();
+absl::Status CheckRegion(const proto::Region& region, const std::string& name,
+                         std::string_view where) {
+  for (const auto& [figure, range] : {std::pair("sequence", &region.sequence()),
+                                      {"parameters", &region.parameters()},
+                                      {"devices", &region.devices()},
+                                      {"device_tokens", &region.device_tokens()}}) {
+    if (range->most() > 0 && range->least() <= range->most()) continue;
+    return InputError(
+        where, absl::StrCat(name, ".", figure, " is ", range->least(), " to ", range->most()),
+        "give its least and its most, which is above 0 and not below the least");
+  }
+  if (region.models() < 1 || region.models() > region.runs()) {
+    return InputError(
+        where,
+        absl::StrCat(name, " is of ", region.runs(), " runs of ", region.models(), " models"),
+        "say how many runs were compared, and of how many models: at least 1");
+  }
+  if (region.sigma() > 0) return absl::OkStatus();
+  return InputError(where, name + ".sigma is 0", "give the root mean square of the errors");
+}
+
+absl::Status CheckSystem(const proto::System& system, const std::string& name,
+                         std::string_view where) {
+  const bool is_word = std::ranges::all_of(system.name(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';
+  });
+  if (system.name().empty() || !is_word) {
+    return InputError(where, absl::StrCat(name, ".name is \"", system.name(), "\""),
+                      "use a word for --system: letters, digits, _, - and .");
+  }
+  if (!(system.slowdown() >= kLeastSlowdown && system.slowdown() <= 1 / kLeastSlowdown)) {
+    return InputError(where, absl::StrCat(name, ".slowdown is ", system.slowdown()),
+                      absl::StrCat("use ", kLeastSlowdown, " to ", 1 / kLeastSlowdown,
+                                   "; 1: kernels take as long as `sustained` gives"));
+  }
+  if (system.what().empty() || system.region().empty()) {
+    return InputError(where,
+                      absl::StrCat(name, " has no ", system.what().empty() ? "what" : "region"),
+                      "say what it is, and give a region for each kind of its runs");
+  }
+  for (int r = 0; r < system.region_size(); ++r) {
+    RETURN_IF_ERROR(CheckRegion(system.region(r), absl::StrCat(name, ".region[", r, "]"), where));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSystems(const proto::Cluster& cluster, std::string_view where) {
+  std::set<std::string> names;
+  for (int s = 0; s < cluster.system_size(); ++s) {
+    const proto::System& system = cluster.system(s);
+    const std::string name = absl::StrCat("system[", s, "]");
+    RETURN_IF_ERROR(CheckSystem(system, name, where));
+    if (names.insert(system.name()).second) continue;
+    return InputError(where, absl::StrCat(name, ".name is \"", system.name(), "\", twice"),
+                      "give each system a name of its own");
+  }
+  if (!cluster.as_system().empty() && names.count(cluster.as_system()) == 0) {
+    return InputError(where,
+                      absl::StrCat("as_system is \"", cluster.as_system(), "\"; there is none"),
+                      "leave it out: --system sets it");
+  }
+  const proto::BetweenSystems& between = cluster.between_systems();
+  if (names.empty() && !cluster.has_between_systems()) return absl::OkStatus();
+  constexpr int kMostFreedom = 1000;
+  if (!names.empty() && between.sigma() > 0 && between.freedom() >= 1 &&
+      between.freedom() <= kMostFreedom && !between.what().empty()) {
+    return absl::OkStatus();
+  }
   return InputError(
-      where, absl::StrCat("compared is of ", compared.runs(), " runs, \"", compared.what(), "\""),
-      "say how many runs there were, and what; or leave out `compared`");
+      where,
+      absl::StrCat("between_systems, of ", names.size(), " systems, has sigma ", between.sigma(),
+                   ", freedom ", between.freedom(), " and what \"", between.what(), "\""),
+      absl::StrCat("give systems, a sigma above 0, a freedom of 1 to ", kMostFreedom,
+                   ", and what the devices are, e.g. \"H100s\""));
 }
 
 }  // namespace
 
 absl::Status CheckCluster(const proto::Cluster& cluster, std::string_view where) {
-  RETURN_IF_ERROR(Numbers(where).Check(cluster, ""));
+  RETURN_IF_ERROR(
+      Numbers(where, cluster.as_system().empty() ? 1 : 1 / kLeastSlowdown).Check(cluster, ""));
   RETURN_IF_ERROR(CheckLevels(cluster, where));
   RETURN_IF_ERROR(CheckHostLink(cluster.host_link(), where));
   RETURN_IF_ERROR(CheckKernels(cluster.device(), where));
@@ -267,8 +342,7 @@ absl::Status CheckCluster(const proto::Cluster& cluster, std::string_view where)
                       "say less, or leave it out: nothing would be left to a plan");
   }
   RETURN_IF_ERROR(CheckAttention(device, where));
-  RETURN_IF_ERROR(CheckCompared(cluster, where));
-  return absl::OkStatus();
+  return CheckSystems(cluster, where);
 }
 
 }  // namespace oneflow

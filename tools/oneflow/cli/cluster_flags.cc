@@ -1,9 +1,14 @@
 #include "tools/oneflow/cli/cluster_flags.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/device_memory.h"
 #include "oneflow_core/print/plan_text.h"
@@ -37,6 +42,39 @@ proto::Cluster DefaultCluster() {
   proto::Cluster cluster;
   cluster.set_name("a CPU of 100 GFLOP/s and 10 GB/s (no --cluster)");
   return cluster;
+}
+
+// The numbers of a device as a system sustains them.
+absl::Status SetSystem(proto::Cluster* cluster) {
+  if (FLAGS_system.empty() || FLAGS_system == cluster->as_system()) return absl::OkStatus();
+  double slowdown = 0, known = 1;
+  std::vector<std::string> names;
+  for (const proto::System& system : cluster->system()) {
+    if (system.name() == FLAGS_system) slowdown = system.slowdown();
+    if (system.name() == cluster->as_system()) known = system.slowdown();
+    names.push_back(system.name());
+  }
+  const std::string flag = "--system=" + FLAGS_system;
+  if (names.empty()) {
+    return InputError(flag, cluster->name() + " has no systems whose runs were compared",
+                      "leave it out, or give a --cluster that has, such as h100");
+  }
+  if (slowdown == 0) {
+    return InputError(flag, cluster->name() + " has no such system",
+                      "it has " + absl::StrJoin(names, ", "));
+  }
+  proto::Sustained* sustained = cluster->mutable_device()->mutable_sustained();
+  const auto apply = [&](double share) { return (share == 0 ? 1 : share) * known / slowdown; };
+  sustained->set_compute(apply(sustained->compute()));
+  sustained->set_memory(apply(sustained->memory()));
+  cluster->set_as_system(FLAGS_system);
+  return absl::OkStatus();
+}
+
+// --system, --memory and --reserve.
+absl::Status SetOthers(proto::Cluster* cluster) {
+  RETURN_IF_ERROR(SetSystem(cluster));
+  return SetMemory(cluster->mutable_device());
 }
 
 }  // namespace
@@ -75,12 +113,12 @@ absl::StatusOr<proto::Cluster> ClusterFromFlags(const Arguments& args, const Mes
     cluster.mutable_device()->set_kernel_threads(
         std::max(1, CountThreads(run) / std::max(1, mesh.devices())));
   }
-  RETURN_IF_ERROR(SetMemory(cluster.mutable_device()));
+  RETURN_IF_ERROR(SetOthers(&cluster));
   return cluster;
 }
 
 bool HasRates(const Arguments& args, const proto::Plan& plan) {
-  return args.Given("cluster") || plan.device_kind() != proto::CUDA ||
+  return args.Given("cluster") || args.Given("system") || plan.device_kind() != proto::CUDA ||
          plan.cluster().device().kind() == proto::Device::CUDA;
 }
 
@@ -97,7 +135,7 @@ absl::StatusOr<proto::Cluster> ClusterToSimulate(const Arguments& args, const pr
   } else {
     RETURN_IF_ERROR(CheckCluster(cluster, "plan, cluster"));
   }
-  RETURN_IF_ERROR(SetMemory(cluster.mutable_device()));
+  RETURN_IF_ERROR(SetOthers(&cluster));
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   if (!run.has_processes()) return cluster;
   return WithProcesses(std::move(cluster), plan, run.processes());

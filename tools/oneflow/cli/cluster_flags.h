@@ -1,4 +1,4 @@
-// --cluster, --memory and --reserve.
+// --cluster, --system, --memory and --reserve.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -20,7 +20,7 @@ absl::StatusOr<proto::Cluster> ClusterToSimulate(const Arguments& args, const pr
 // Gives the device the memory of --memory and --reserve, where they are given.
 absl::Status SetMemory(proto::Device* device);
 
-// True if ClusterToSimulate knows rates of the plan's kind of devices.
+// True if ClusterToSimulate knows rates of the plan's kind of devices, or refuses --system.
 bool HasRates(const Arguments& args, const proto::Plan& plan);
 
 }  // namespace oneflow

@@ -76,7 +76,8 @@ absl::StatusOr<proto::Cluster> WithBase(proto::Cluster own, std::string_view whe
   }
   ASSIGN_OR_RETURN(const ClusterText text, ReadClusterText(own.base()));
   ASSIGN_OR_RETURN(proto::Cluster cluster, ParseCluster(text));
-  cluster.clear_compared();  // how predictions have held is known of the base alone
+  cluster.clear_system();  // how predictions have held is known of the base alone
+  cluster.clear_between_systems();
   const proto::Device& device = own.device();
   if (device.peak_flops_bf16() > 0) {
     ScaleAttention(device.peak_flops_bf16() / cluster.device().peak_flops_bf16(),

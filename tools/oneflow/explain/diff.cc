@@ -1,7 +1,6 @@
 // oneflow diff: what changed from one plan to another, and what it does to bytes, time and memory.
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -9,9 +8,10 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/print/compared_text.h"
+#include "oneflow_core/print/band.h"
 #include "oneflow_core/print/plan_diff.h"
 #include "oneflow_core/verify/read_plan.h"
+#include "planning/simulate/run_figures.h"
 #include "planning/simulate/simulate_on.h"
 #include "planning/simulate/utilization.h"
 #include "tools/oneflow/cli/cluster_flags.h"
@@ -42,10 +42,11 @@ void AddTime(const std::string& what, const std::string& unit, double a, double 
   AddNumber(what, unit, a, b, diff, stage);
 }
 
-// Adds the times that differ; returns the lines before them: what is simulated, how such times have
-// held, and the time of a step where it does not differ.
+// Adds the times that differ, and their bands; returns the lines before them: what is simulated,
+// how such times have held, and the time of a step where it does not differ.
 absl::StatusOr<std::string> AddTimes(const proto::Cluster& cluster, const proto::Plan& a,
-                                     const proto::Plan& b, PlanDiff* diff) {
+                                     const proto::Plan& b, PlanDiff* diff,
+                                     nlohmann::ordered_json* bands) {
   ASSIGN_OR_RETURN(const Timed of_a, SimulateStep(cluster, a));
   ASSIGN_OR_RETURN(const Timed of_b, SimulateStep(cluster, b));
   const std::string what = absl::StrCat("time of a step on ", cluster.name());
@@ -68,8 +69,14 @@ absl::StatusOr<std::string> AddTimes(const proto::Cluster& cluster, const proto:
     }
     add("idle", &DeviceTime::idle);
   }
-  const std::string band = ComparedText(FindCompared(cluster));
-  const std::string title = absl::StrCat("simulated on ", cluster.name(), band, "\n");
+  const Band band_a = FindPlanBand(cluster, a, FLAGS_program);
+  const Band band_b = FindPlanBand(cluster, b, FLAGS_program);
+  *bands = {{"a", BandJson(band_a, of_a.run.StepSeconds())},
+            {"b", BandJson(band_b, of_b.run.StepSeconds())}};
+  std::string title = absl::StrCat("simulated on ", cluster.name(), BandText(band_a), "\n");
+  if (BandText(band_b) != BandText(band_a)) {
+    absl::StrAppend(&title, "  the second plan", BandText(band_b), "\n");
+  }
   if (differs) return title;
   return absl::StrCat(title, "  time of a step: ", TimeText(of_a.run.StepSeconds()), " in both\n");
 }
@@ -84,14 +91,13 @@ absl::Status DiffVerbMain(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Plan b, ReadPlan(args.positional[1]));
   PlanDiff diff = DiffPlans(a, b, FLAGS_program);
   std::string first = "time of a step: unknown for GPUs without --cluster\n";
-  std::optional<proto::Compared> compared;
+  nlohmann::ordered_json bands;  // null where nothing is simulated
   if (HasRates(args, a) && HasRates(args, b)) {
     ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, a));
-    ASSIGN_OR_RETURN(first, AddTimes(cluster, a, b, &diff));
-    compared = FindCompared(cluster);
+    ASSIGN_OR_RETURN(first, AddTimes(cluster, a, b, &diff, &bands));
   }
   nlohmann::ordered_json json = DiffJson(diff);
-  json["compared"] = ComparedJson(compared);
+  json["compared"] = std::move(bands);
   return Print(DiffText(diff, first), json, 2);
 }
 

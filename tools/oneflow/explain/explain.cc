@@ -71,7 +71,8 @@ absl::Status Explain(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Plan plan,
                    PlanFromFlags(args, format == "text" ? &ReadPlanUnchecked : &ReadPlan));
   // Without a cluster the text says why there is no time; a wrong one is a mistake.
-  if (args.Given("cluster")) RETURN_IF_ERROR(ClusterToSimulate(args, plan).status());
+  if (args.Given("cluster") || args.Given("system"))
+    RETURN_IF_ERROR(ClusterToSimulate(args, plan).status());
   const std::string only = args.Given("program") ? FLAGS_program : "";
   if (!only.empty()) RETURN_IF_ERROR(FindProgramByFlag(plan, only).status());
   ASSIGN_OR_RETURN(const std::optional<ProcessTraffic> traffic,

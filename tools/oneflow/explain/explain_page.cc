@@ -10,7 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/print/compared_text.h"
+#include "oneflow_core/print/band.h"
 #include "oneflow_core/print/fold.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/print/variable_text.h"
@@ -154,7 +154,7 @@ std::string PageJson(const proto::Plan& plan, const std::string& proof,
                      {"micro_batches", plan.recipe().micro_batches()},
                      {"schedule", ScheduleName(plan)},
                      {"precision", plan.recipe().precision() == proto::BF16 ? "bf16" : "f32"},
-                     {"compared", ComparedText(summary.compared)},
+                     {"compared", BandText(summary.band)},
                      {"proof", proof},
                      {"fingerprint", plan.fingerprint()},
                      {"condensed",

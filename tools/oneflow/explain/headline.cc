@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -16,14 +15,13 @@
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/axis_splits.h"
-#include "oneflow_core/print/compared_text.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/print/variable_text.h"
 #include "planning/simulate/model_rates.h"
+#include "planning/simulate/run_figures.h"
 #include "planning/simulate/simulate_on.h"
 #include "planning/simulate/utilization.h"
 #include "tools/oneflow/cli/plan_flags.h"
-#include "training/trainer/plan_facts.h"
 
 namespace oneflow {
 namespace {
@@ -57,18 +55,12 @@ absl::Status Predict(const proto::Plan& plan, const absl::StatusOr<proto::Cluste
   RETURN_IF_ERROR(simulated.status());
   const double seconds = simulated->StepSeconds(), bubble = FindUtilization(*simulated).bubble;
   ASSIGN_OR_RETURN(const ModelRates rates, FindModelRates(plan, "train", *cluster, seconds));
-  double tokens_a_second = 0;
-  const absl::StatusOr<ModelFacts> facts = FactsOfModel(plan);
-  if (facts.ok() && seconds > 0) {
-    const double sequences = static_cast<double>(train->micro_batches()) *
-                             static_cast<double>(train->micro_batch_size());
-    tokens_a_second = sequences * static_cast<double>(facts->sequence) / seconds;
-  }
+  const double tokens_a_second = seconds > 0 ? CountTokens(plan, *train) / seconds : 0;
   auto& [text, json] = *headline;
-  const std::optional<proto::Compared> compared = FindCompared(*cluster);
+  const Band band = FindPlanBand(*cluster, plan, "train");
   json["step_seconds"] = seconds;
-  json["compared"] = ComparedJson(compared);
-  absl::StrAppend(&text, "step ", TimeText(seconds), ComparedText(compared));
+  json["compared"] = BandJson(band, seconds);
+  absl::StrAppend(&text, "step ", TimeText(seconds), BandText(band));
   json["tokens_a_second"] = tokens_a_second;
   if (tokens_a_second > 0) {
     absl::StrAppend(&text, ", ", DigitsText(static_cast<int64_t>(tokens_a_second)), " tokens/s");

@@ -137,16 +137,19 @@ class ProgressLine {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// The recipe of a plan, for --out_recipe. It has no words for --memory and --reserve: then it names
-// the cluster that the plan keeps.
+// A recipe has no words for these, so with them it names the cluster that the plan keeps.
+bool ChangesCluster(const Arguments& args) {
+  return args.Given("memory") || args.Given("reserve") || args.Given("system");
+}
+
+// The recipe of a plan, for --out_recipe.
 absl::Status WriteRecipe(const Arguments& args, const proto::Plan& plan) {
   proto::Model model = args.file.model();
   if (!FLAGS_graph.empty()) {
     model.Clear();
     model.set_graph(FLAGS_graph);
   }
-  const bool own_memory = args.Given("memory") || args.Given("reserve");
-  const std::string cluster = own_memory ? FLAGS_out : FLAGS_cluster;
+  const std::string cluster = ChangesCluster(args) ? FLAGS_out : FLAGS_cluster;
   const std::string text =
       RecipeFileText("Made by oneflow search.", MakeRecipeFile(plan, model, cluster));
   return Annotate(WriteFile(FLAGS_out_recipe, text), "--out_recipe");
@@ -199,11 +202,10 @@ absl::Status CompareParts(const Arguments& args, const SearchSpec& spec,
 
 absl::Status SearchBest(const Arguments& args, const SearchSpec& spec, const SearchOptions& options,
                         const ResultFrame& frame) {
-  const bool own_memory = args.Given("memory") || args.Given("reserve");
-  if (!FLAGS_out_recipe.empty() && own_memory && FLAGS_out.empty()) {
+  if (!FLAGS_out_recipe.empty() && ChangesCluster(args) && FLAGS_out.empty()) {
     return InputError("--out_recipe",
-                      "cannot say --memory or --reserve but by the plan that was made for it",
-                      "add --out=best.plan, or write memory_bytes in the file of --cluster");
+                      "cannot say --memory, --reserve and --system but by the plan that was made for them",
+                      "add --out=best.plan, or a file of --cluster with these numbers");
   }
   ASSIGN_OR_RETURN(const std::vector<NamedPart> parts, PartsFromFlag(args, "why_not", spec.fixed));
   KeepFreedMemory();

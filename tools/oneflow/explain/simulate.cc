@@ -8,8 +8,8 @@
 #include "absl/strings/str_split.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/print/compared_text.h"
 #include "planning/simulate/expert_load.h"
+#include "planning/simulate/run_figures.h"
 #include "planning/simulate/simulate_on.h"
 #include "planning/simulate/summary.h"
 #include "tools/oneflow/cli/cluster_flags.h"
@@ -65,7 +65,7 @@ absl::Status SimulatePlan(const Arguments& args) {
     RETURN_IF_ERROR(Annotate(WriteFile(asked.trace(), SimulatedTraceJson(plan, run)), "--trace"));
   }
   SimulationSummary summary = Summarize(plan, cluster.name(), run);
-  summary.compared = FindCompared(cluster);
+  summary.band = FindPlanBand(cluster, plan, FLAGS_program);
   ASSIGN_OR_RETURN(summary.rates,
                    FindModelRates(plan, FLAGS_program, cluster, summary.step_seconds));
   if (HasExperts(plan)) summary.imbalance = FLAGS_imbalance;

@@ -1,8 +1,8 @@
 #include "tools/oneflow/explain/simulated_page.h"
 
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/print/compared_text.h"
 #include "planning/simulate/model_rates.h"
+#include "planning/simulate/run_figures.h"
 #include "planning/simulate/simulate_on.h"
 #include "planning/simulate/summary.h"
 #include "tools/oneflow/cli/plan_flags.h"
@@ -14,7 +14,7 @@ absl::StatusOr<std::string> SimulatedPage(const proto::Cluster& cluster, const p
                                           std::string_view program, int64_t steps) {
   ASSIGN_OR_RETURN(const SimulatedRun run, SimulateOn(cluster, plan, program, steps));
   SimulationSummary summary = Summarize(plan, cluster.name(), run);
-  summary.compared = FindCompared(cluster);
+  summary.band = FindPlanBand(cluster, plan, program);
   ASSIGN_OR_RETURN(summary.rates, FindModelRates(plan, program, cluster, summary.step_seconds));
   summary.sharing = FindCoreSharing(cluster, plan);
   return ExplainPage(plan, DescribeProof(plan), summary);

@@ -6,7 +6,7 @@
 
 #include "actor_runtime/exec/trace_facts.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/print/compared_text.h"
+#include "planning/simulate/run_figures.h"
 #include "planning/simulate/simulate_on.h"
 #include "tools/oneflow/cli/cluster_flags.h"
 
@@ -38,12 +38,11 @@ absl::StatusOr<std::optional<Promise>> PromiseOfRun(const Arguments& args, const
                                                     double machine_flops, bool predicts) {
   const proto::Plan& plan = runtime.plan();
   const bool gpus = plan.device_kind() != proto::CPU;
-  if (args.Given("cluster") || (gpus && HasRates(args, plan))) {
+  if (args.Given("cluster") || args.Given("system") || (gpus && HasRates(args, plan))) {
     ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
     ASSIGN_OR_RETURN(Promise promise,
                      MakePromise(plan, cluster, "simulated on " + cluster.name(), predicts));
-    promise.compared = FindCompared(cluster);
-    promise.band = ComparedText(promise.compared);
+    promise.band = FindPlanBand(cluster, plan, "train");
     return promise;
   }
   if (gpus) {

@@ -1,0 +1,34 @@
+#include "planning/simulate/run_figures.h"
+
+#include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/plan_text.h"
+#include "planning/simulate/expert_load.h"
+
+namespace oneflow {
+
+double CountTokens(const proto::Plan& plan, const proto::Program& program) {
+  return static_cast<double>(program.micro_batches()) *
+         static_cast<double>(program.micro_batch_size()) *
+         static_cast<double>(FindSequence(plan.graph()));
+}
+
+RunFigures FindFigures(const proto::Plan& plan, std::string_view name) {
+  RunFigures run{.trains = name == "train",
+                 .experts = HasExperts(plan),
+                 .sequence = FindSequence(plan.graph()),
+                 .parameters = ParameterCount(plan),
+                 .devices = 1};
+  for (const proto::Mesh::Axis& axis : plan.mesh().axis()) run.devices *= axis.size();
+  const proto::Program* program = FindProgram(plan, name);
+  if (program != nullptr) {
+    run.device_tokens = CountTokens(plan, *program) / static_cast<double>(run.devices);
+  }
+  return run;
+}
+
+Band FindPlanBand(const proto::Cluster& cluster, const proto::Plan& plan,
+                  std::string_view program) {
+  return FindBand(cluster, FindFigures(plan, program));
+}
+
+}  // namespace oneflow
