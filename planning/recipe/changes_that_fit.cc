@@ -11,8 +11,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "compiler/boxed_programs.h"
+#include "oneflow_core/cost/device_memory.h"
 #include "oneflow_core/model/sharding.h"
 #include "oneflow_core/plan/arenas.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "planning/simulate/simulate_on.h"
@@ -154,6 +157,18 @@ std::string GiBText(int64_t bytes) {
   return absl::StrFormat("%.2f GiB", static_cast<double>(bytes) / (1 << 30));
 }
 
+// Of what the arena of a device holds: half of the f32 sums of gradients over micro-batches, which
+// would be bf16.
+int64_t CountNarrowed(const proto::Plan& draft, const proto::StageMemory& memory) {
+  int64_t bytes = 0;
+  for (const proto::Register& r : FindProgram(draft, "train")->register_()) {
+    const bool sums = r.fill_mode() == proto::Register::ACCUMULATE && r.fires_per_fill() > 1;
+    if (!sums || r.dtype() != proto::F32 || r.stage() != memory.stage()) continue;
+    if (r.memory_kind() == memory.kind()) bytes += r.slots() * r.slot_bytes() / 2;
+  }
+  return bytes;
+}
+
 // Tries changes while there is time. Invariant: lines_ names those that fit, untried_ those that
 // there was no time for.
 class Trial {
@@ -179,6 +194,30 @@ class Trial {
     } else if (const Drafted drafted = Draft(change); drafted.fits) {
       Compile(change, drafted.bytes);
     }
+  }
+
+  // Sums of gradients in bf16 are no choice here; other systems have them. Notes it if they alone
+  // would make the plan fit.
+  void NoteNarrowGradients() {
+    if (given_.recipe.precision() != proto::BF16 || source_.graph.loss().empty()) return;
+    const double begin = Spent();
+    const absl::StatusOr<proto::Plan> draft = MakeLeastDraft(source_, given_);
+    a_draft_ = Spent() - begin;
+    if (!draft.ok()) return;
+    const int64_t capacity = UsableBytes(given_.cluster.device());
+    int64_t saved = 0, most = 0;
+    for (int arena = 0; arena < draft->memory_size(); ++arena) {
+      const proto::StageMemory& memory = draft->memory(arena);
+      if (memory.kind() != proto::DEVICE) continue;
+      const int64_t bytes = draft->facts().lower_bound_bytes(arena);
+      const int64_t narrowed = CountNarrowed(*draft, memory);
+      most = std::max(most, bytes - narrowed);
+      if (bytes > capacity) saved = std::max(saved, narrowed);
+    }
+    if (saved == 0 || most > capacity) return;
+    narrow_ = absl::StrCat("\ngradients in bf16, as NeMo keeps them, would save ",
+                           SizeText(static_cast<double>(saved)), " and fit in ",
+                           SizeText(static_cast<double>(most)), " by the draft; not built here");
   }
 
   // Tries the fewest of the first changes that fit together by their drafts.
@@ -230,12 +269,12 @@ class Trial {
   }
 
   std::string Result() const {
-    std::string text =
+    const std::string text =
         found() ? "\nit fits with" + lines_
                 : "\nno flag that was tried makes it fit; use more devices, or a batch, a "
                   "sequence or layers that `oneflow search --largest` finds to fit";
-    if (untried_.empty()) return text;
-    return absl::StrCat(text, "\nnot tried within ", time_.most,
+    if (untried_.empty()) return text + narrow_;
+    return absl::StrCat(text, narrow_, "\nnot tried within ", time_.most,
                         " s of CPU time: ", absl::StrJoin(untried_, "; "));
   }
 
@@ -295,7 +334,7 @@ class Trial {
   const double begin_;
   double a_draft_, a_plan_;  // seconds that the last took
   int tried_ = 0;
-  std::string lines_;
+  std::string lines_, narrow_;
   std::vector<std::string> untried_;
 };
 
@@ -310,6 +349,7 @@ absl::Status WithChangesThatFit(const absl::Status& refused, const GraphSource& 
   if (!complete.ok()) return refused;
   Trial trial(source, given, time, report);
   const std::vector<Change> changes = ListChanges(source.graph, complete->recipe);
+  trial.NoteNarrowGradients();
   // Together they fit more often than alone.
   for (const Change& change : changes) trial.Try(change, trial.found() ? 1 : 0.5);
   if (!trial.found()) trial.TryTogether(changes);

@@ -24,6 +24,9 @@ struct LookingTime {
 // fewest of the first of them together, then the layouts that the recipe gives without a cluster.
 // `report` gets a sentence of each. A line says how its change moves bits.
 //
+// A plan of bf16 whose f32 sums of gradients alone are too many is told what they would save in
+// bf16, which no recipe here says.
+//
 // A change whose draft needs too much is not compiled. Beyond the drafts of the first two
 // changes nothing is begun for which no time is left: what fits by its draft alone is called so,
 // and what was not tried is named.

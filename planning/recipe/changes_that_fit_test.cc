@@ -9,6 +9,8 @@
 #include "compiler/compile_for_test.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/plan/arenas.h"
+#include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/plan_text.h"
 
 namespace oneflow {
 namespace {
@@ -63,6 +65,31 @@ TEST_CASE("a stream of f32 and activations that are gathered are refused with wh
   const auto tried = Refuse(graph, OptionsFor("", 8, 1, "1f1b", "--precision=bf16"), 1000).tried;
   CHECK(tried.front() == "--loss_pieces=auto");
   CHECK_THAT(tried, Catch::VectorContains(std::string("--recompute=full")));
+}
+
+TEST_CASE("a plan that fits if its gradients were bf16 is told so, with what they would save") {
+  const proto::Graph graph =
+      BuildModel(MakeModel("family: 'gpt' layers: 4 heads: 4 hidden: 64 sequence: 64 vocab: 64"));
+  const PlanRequest request = OptionsFor("data=2", 32, 4, "1f1b", "--precision=bf16");
+  const proto::Plan plan = MakePlan({graph, "gpt", {}}, request)->plan;
+  int64_t saved = 0;  // two bytes of each parameter
+  for (const proto::Register& r : FindProgram(plan, "train")->register_()) {
+    if (r.fill_mode() == proto::Register::ACCUMULATE && r.dtype() == proto::F32) {
+      saved += r.slot_bytes() / 2;
+    }
+  }
+  CHECK(saved >= 2 * ParameterCount(plan));
+  CHECK(saved < 2.1 * static_cast<double>(ParameterCount(plan)));
+  const int64_t needed = LeastDeviceBytes(plan);
+  const std::string saves = "\ngradients in bf16, as NeMo keeps them, would save " +
+                            SizeText(static_cast<double>(saved)) + " and fit in ";
+  CHECK_THAT(Refuse(graph, request, needed - 1).text, Contains(saves) && Contains("not built"));
+  CHECK_THAT(Refuse(graph, request, needed - saved).text, Contains(saves));
+  CHECK_THAT(Refuse(graph, request, needed - saved - 1).text, !Contains("as NeMo"));
+  // One micro-batch has nothing to sum.
+  const PlanRequest one = OptionsFor("data=2", 8, 1, "1f1b", "--precision=bf16");
+  const int64_t least = LeastDeviceBytes(MakePlan({graph, "gpt", {}}, one)->plan);
+  CHECK_THAT(Refuse(graph, one, least - 1).text, !Contains("as NeMo"));
 }
 
 TEST_CASE("where no change is enough, the fewest that are enough together") {

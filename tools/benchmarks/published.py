@@ -50,6 +50,7 @@ def add_row_flags(parser):
 
 def add_flags(parser):
     add_row_flags(parser)
+    parser.add_argument("--memory", action="store_true", help="instead compares planned memory with published peaks, where there are any")
     parser.add_argument("--describe", action="store_true", help="prints what each published system does, and simulates nothing")
 
 
@@ -97,6 +98,15 @@ def describe(rows):
             says = f"{name.replace('_', ' ')}: {fact.says} [{fact.source}]"
             print(textwrap.fill(says, 120, initial_indent="  ", subsequent_indent="    "))
         print(f"  library of attention: {system.attention_library or 'that of the cluster file'}")
+
+
+def print_memory(simulator, rows):
+    """Prints what plans take of the device that takes most beside what the runs took."""
+    print("planned GiB, published; difference")
+    for row in rows:
+        if row.peak_gib:
+            planned = row.planned_gib(simulator)
+            print(f"  {row.table + ' ' + row.name:48} {planned:7.2f} {row.peak_gib:7.2f} {100 * (planned / row.peak_gib - 1):+6.1f} %")
 
 
 def print_table(table, results):
@@ -180,6 +190,9 @@ def run(args, binaries):
         describe(rows)
         return
     with tempfile.TemporaryDirectory() as folder:
+        if args.memory:
+            print_memory(Simulator(binaries, args.keep or folder, dict(args.cluster)), rows)
+            return
         results = simulate_rows(Simulator(binaries, args.keep or folder, dict(args.cluster)), rows, args.jobs)
     if args.format == "json":
         print(json.dumps(make_json(results)))

@@ -172,6 +172,8 @@ class Row:
     question: str = ""  # plans of one batch on the same devices, among the rows of a table, model and unit; empty: it has no others
     figures: dict | None = None  # of the run, by the fields of a Region of a cluster file; None: the row is no run
     band: typing.Callable | None = None  # of a Simulator: what stands beside the time of a step (docs/simulate.md)
+    peak_gib: float | None = None  # of the device that took most, as published
+    planned_gib: typing.Callable | None = None  # of a Simulator: what our plan takes of it
 
     def ratio(self, figure):
         """The time that a figure means over the published time."""
@@ -193,7 +195,8 @@ def row_of_plan(plan, gpus, recompute, unit, published, measure, **fields):
         return measure(simulator.run(plan)["step_seconds"], flops)
 
     return Row(device=plan.device, unit=unit, published=published, at_peak=at_peak, simulate=simulate,
-               figures=find_figures(plan.model, gpus, plan.batch), band=lambda simulator: simulator.run(plan)["compared"], **fields)
+               figures=find_figures(plan.model, gpus, plan.batch), band=lambda simulator: simulator.run(plan)["compared"],
+               planned_gib=lambda simulator: simulator.arena_bytes(plan) / 2**30, **fields)
 
 
 def row_of_seconds(plan, gpus, published, *, model, **fields):
@@ -279,6 +282,10 @@ class Simulator:
         """What a plan may take of one device."""
         with open(self.clusters[device], encoding="utf-8") as file:
             text = file.read()
+        base = re.search(r'^base: "(.*)"', text, re.M)
+        if base:  # what the file does not say
+            with open(os.path.join(ROOT, f"examples/clusters/{base[1]}.textproto"), encoding="utf-8") as file:
+                text += file.read()
         offered, reserve = (re.search(name + r"_bytes: (\d+)", text) for name in ("memory", "reserve"))
         return int(offered[1]) - (int(reserve[1]) if reserve else 0)
 

@@ -39,7 +39,7 @@ def make_row(name, sequence, tensor, pipe, context, data, micro_batches, publish
     plan = Plan(model, "b200", make_mesh(pipe=pipe, data=data, context=context, tensor=tensor), data * micro_batches, micro_batches, (),
                 flags, attention_library=SYSTEM.attention_library)
     return row_of_plan(plan, 8, "none", "ms a step", published, lambda seconds, flops: 1e3 * seconds, table=TABLE, model=name,
-                       name=f"{name} t{tensor} p{pipe} c{context} d{data}, {micro_batches}", tensor=tensor, system=SYSTEM)
+                       name=f"{name} t{tensor} p{pipe} c{context} d{data}, {micro_batches}", tensor=tensor, system=SYSTEM, peak_gib=peak)
 
 
 def rows(args):

@@ -11,14 +11,14 @@ REPORT = "torchtitan, docs/performance.md and benchmarks/"
 LLAMA_3_8B = Llama(32, 32, 8, 4096, 14336, 8192, 128256)
 LLAMA_3_70B = Llama(80, 64, 8, 8192, 28672, 8192, 128256)
 LLAMA_2_13B = Llama(40, 40, 40, 5120, 13824, 4096, 32000)
-# name, model, device, GPUs, tensor, sequences of a data part, recompute, compiled, tokens/s/GPU
+# name, model, device, GPUs, tensor, sequences of a data part, recompute, compiled, tokens/s/GPU, GiB that PyTorch reserved
 RUNS = [
-    ("Llama 3 8B", LLAMA_3_8B, "a100", 64, 1, 1, "full:16", False, 2904),
-    ("Llama 2 13B", LLAMA_2_13B, "a100", 64, 1, 2, "none", False, 2162),
-    ("Llama 3 70B", LLAMA_3_70B, "a100", 64, 1, 1, "full,gather", False, 331),
-    ("Llama 3 8B", LLAMA_3_8B, "h100-96g", 8, 1, 2, "selective", False, 5762),
-    ("Llama 3 8B", LLAMA_3_8B, "h100-96g", 8, 1, 2, "selective", True, 6667),
-    ("Llama 3 8B", LLAMA_3_8B, "h100-96g", 64, 8, 12, "selective", True, 4378),
+    ("Llama 3 8B", LLAMA_3_8B, "a100", 64, 1, 1, "full:16", False, 2904, None),
+    ("Llama 2 13B", LLAMA_2_13B, "a100", 64, 1, 2, "none", False, 2162, None),
+    ("Llama 3 70B", LLAMA_3_70B, "a100", 64, 1, 1, "full,gather", False, 331, None),
+    ("Llama 3 8B", LLAMA_3_8B, "h100-96g", 8, 1, 2, "selective", False, 5762, 82.4),
+    ("Llama 3 8B", LLAMA_3_8B, "h100-96g", 8, 1, 2, "selective", True, 6667, 77.0),
+    ("Llama 3 8B", LLAMA_3_8B, "h100-96g", 64, 8, 12, "selective", True, 4378, None),
 ]
 FLAGS = (*BF16, AMPLE, "--shard=weights", "--prefetch=1")
 EAGER = System(
@@ -38,7 +38,7 @@ COMPILED = dataclasses.replace(
     kernels=Fact("blocks compiled one by one: element-wise operations and norms are fused", REPORT))
 
 
-def make_row(name, model, device, gpus, tensor, sequences, recompute, compiled, published):
+def make_row(name, model, device, gpus, tensor, sequences, recompute, compiled, published, peak):
     data = gpus // tensor
     system = COMPILED if compiled else EAGER
     flags = (*FLAGS, "--recompute=" + recompute, *(() if compiled else ("--fuse=false",)),
@@ -48,7 +48,7 @@ def make_row(name, model, device, gpus, tensor, sequences, recompute, compiled, 
     return row_of_plan(plan, gpus, "none", "tokens/s/GPU", published,
                        lambda seconds, flops: batch * model.sequence / gpus / seconds, table=TABLE, model=name,
                        name=f"{name} on {gpus}" + (f", tensor {tensor}" if tensor > 1 else "") + (", compiled" if compiled else ""),
-                       tensor=tensor, system=system)
+                       tensor=tensor, system=system, peak_gib=peak)
 
 
 def rows(args):

@@ -28,6 +28,9 @@ SAMPLES = {
               64: {"ZB-2p": 1.83, "ZB-1p": 1.67, "1F1B": 1.49, "interleaved": 1.59},
               128: {"ZB-2p": 1.85, "ZB-1p": 1.76, "1F1B": 1.64, "interleaved": 1.66}},
 }
+# "GB" of the device that took most, taken as GiB: the paper does not say which.
+PEAKS_GIB = {"1.5B": {"ZB-2p": 59, "ZB-1p": 32, "1F1B": 30, "interleaved": 40},
+             "14.6B": {"ZB-2p": 51, "ZB-1p": 33, "1F1B": 32, "interleaved": 39}}
 FEW_WORDS = 8  # so few that neither the embedding nor the head takes time
 # Published bubbles of a step, at the first number of micro-batches; ours, for equal stages, must be within 2 points.
 BUBBLES = {
@@ -130,9 +133,13 @@ def make_rows(name, m, schedule, published, first, vocab):
     def samples(simulator):
         return size * m / stages / simulate_pipeline(simulator, name, vocab, False, schedule, m)["step_seconds"]
 
+    def planned(simulator):
+        return simulator.arena_bytes(make_plan(simulator, name, vocab, False, schedule, m)) / 2**30
+
     def make_row(unit, figure, at_peak, simulate, counted):
+        peak = PEAKS_GIB[name].get(schedule) if first and counted else None  # as much at any number of micro-batches
         return Row(TABLE, name, f"{name} m={m} {schedule}", "a100", 1, unit, figure, at_peak, SYSTEM, simulate, counted,
-                   question=f"m={m}", figures=figures,
+                   question=f"m={m}", figures=figures, peak_gib=peak, planned_gib=planned,
                    band=lambda simulator: simulate_pipeline(simulator, name, vocab, False, schedule, m)["compared"])
 
     found = []
