@@ -411,10 +411,13 @@ absl::StatusOr<std::vector<std::string>> SplitExperts(const Mesh& mesh, const Fa
     const bool own = AttrDouble(op, "capacity") > 0 || op.attrs.contains("groups");
     const int64_t groups = own ? AttrInt(op, "groups", 1) : experts;
     if (groups % parts != 0) {
-      return InputError(where + " of " + std::to_string(parts) + " parts",
-                        "does not divide the " + std::to_string(groups) +
-                            (own ? " groups of experts of \"" : " experts of \"") + op.name + '"',
-                        "use a divisor");
+      const bool may_be = own && experts % parts == 0;
+      return InputError(
+          absl::StrCat(where, " of ", parts, " parts"),
+          absl::StrCat("does not divide the ", groups,
+                       own ? " groups of experts of \"" : " experts of \"", op.name, "\""),
+          absl::StrCat("use a divisor",
+                       may_be ? absl::StrCat(", or a model with --slot_groups=", parts) : ""));
     }
     if (!own) op.attrs["groups"] = parts;
     op.attrs["parts"] = parts;

@@ -26,7 +26,9 @@ class ExpertsCliTest(FolderCase):
                 ("--experts_per_token=9: is out of range: there are 8 experts; use 1 to 8", "--experts_per_token=9"),
                 ("--routed_positions=5: does not divide --sequence=16; use a divisor", "--routed_positions=5"),
                 ("--capacity=-1: is out of range; use 0 to 4096", "--capacity=-1"),
-                ("--capacity=0.0001: leaves less than one slot to an expert", "--capacity=0.0001"),
+                ("--capacity=0.0001: leaves less than one slot to a queue", "--capacity=0.0001"),
+                ("--slots=0.0001: leaves less than one slot to a queue", "--slots=0.0001"),
+                ("--slot_groups=3: acts on nothing without --slots", "--slot_groups=3"),
                 ("--aux_loss_coeff=-1: is out of range; use 0 to 1000", "--aux_loss_coeff=-1"),
                 ("--z_loss_coeff=-1: is out of range", "--z=-1"),
                 ("--scores=tanh: is not known; use softmax or sigmoid", "--scores=tanh"),
@@ -34,6 +36,10 @@ class ExpertsCliTest(FolderCase):
         ]:
             with self.subTest(flag):
                 self.refuse(words, "model", "llama", *MIXTURE, flag, "--out=x")
+        self.refuse("--capacity=1.25: is --slots with a queue for each expert, and --slots or --slot_groups is given, too", "model", "llama",
+                    *MIXTURE, "--slots=1.25", "--capacity=1.25", "--out=x")
+        self.refuse("--slot_groups=3: does not divide the 8 experts; use a divisor", "model", "llama", *MIXTURE, "--slots=1.25",
+                    "--slot_groups=3", "--out=x")
         for flag, name in [("--choices=2", "experts_per_token=2"), ("--shared=8", "shared_inner=8"), ("--capacity=1.25", "capacity=1.25"),
                            ("--norm_topk_prob=false", "norm_topk_prob=false")]:
             self.refuse(f"--{name}: acts on nothing in a model without experts; add --experts=N, or leave it out", "model", "llama", flag,
@@ -50,6 +56,8 @@ class ExpertsCliTest(FolderCase):
         ]:
             with self.subTest(words):
                 self.refuse(words, "compile", f"--graph={graph}.textproto", *flags, "--batch=12", "--out=x.plan")
+        self.refuse('--fix=slots=1.25: "slots" is nothing that the search chooses', "search", "--graph=moe.textproto", "--devices=2",
+                    "--cluster=h100", "--batch=4", "--fix=slots=1.25")
         # Without experts the axis is one that no layout is written for.
         run("model", "gpt", "--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=64", "--out=gpt.textproto",
             cwd=self.dir)
@@ -94,7 +102,7 @@ class ExpertsCliTest(FolderCase):
         lines, err = self.train("small.textproto", "expert=2")
         self.assertEqual(err.count("of its choices of experts"), 1)
         self.assertRegex(err, r"warning: step 1 dropped [5-9]\d\.\d % of its choices of experts, which were full; write the "
-                         r"model with a larger --capacity")
+                         r"model with more --slots")
         for line in lines:
             self.assertGreaterEqual(line["dropped"], 0.5)
         # Each has a slot for all tokens of a sequence.
@@ -102,6 +110,15 @@ class ExpertsCliTest(FolderCase):
         lines, err = self.train("large.textproto", "expert=2")
         self.assertNotIn("of its choices", err)
         self.assertEqual([line["dropped"] for line in lines], [0] * 4)
+
+    def test_full_queues_drop_the_same_choices_in_any_number_of_processes(self):
+        run("model", "llama", *MIXTURE, "--slots=1.1", "--slot_groups=4", "--out=slots.textproto", cwd=self.dir)
+        alone = [(line["dropped"], line["expert_shares"]) for line in self.train("slots.textproto", "data=1")[0]]
+        self.assertGreater(min(dropped for dropped, _ in alone), 0)
+        for mesh, *flags in [("expert=2", "--processes=2"), ("data=2,expert=2", "--processes=2")]:
+            with self.subTest(mesh):
+                lines = self.train("slots.textproto", mesh, *flags)[0]
+                self.assertEqual([(line["dropped"], line["expert_shares"]) for line in lines], alone)
 
     def test_biases_that_a_rule_moves_go_on_from_a_checkpoint(self):
         run("model", "llama", *MIXTURE, "--scores=sigmoid", "--bias_rate=0.01", "--out=bias.textproto", cwd=self.dir)
