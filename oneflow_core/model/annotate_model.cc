@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/model/annotate_queues.h"
 #include "oneflow_core/model/balance_stages.h"
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/model/sharding.h"
@@ -373,13 +374,6 @@ void ConstrainReaders(Graph* graph, TensorId weight, const std::vector<std::stri
     if (std::find(op.inputs.begin(), op.inputs.end(), weight) == op.inputs.end()) continue;
     Constrain(graph, op, axes, sbp);
   }
-}
-
-// True if the op is one of a mixture of experts in groups.
-bool HasGroups(const Op& op) {
-  const OpDef* def = FindOpDef(op);
-  return def != nullptr && std::any_of(def->attrs.begin(), def->attrs.end(),
-                                       [](const AttrDef& a) { return a.name == "groups"; });
 }
 
 int64_t CountExperts(const Graph& graph, const Family& family) {

@@ -11,6 +11,7 @@
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/graph/graph_text.h"
+#include "oneflow_core/model/annotate_queues.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/recipe/field_text.h"
 
@@ -418,6 +419,21 @@ TEST_CASE("experts lie on their axis, in as many groups, and are computed there"
   CHECK(Want(graph, "tokens") == "expert:S(0)");
   CHECK(AttrInt(*graph.FindOp("h.0.mlp.dispatch"), "groups") == 8);
   CHECK(AttrInt(*graph.FindOp("h.0.mlp.dispatch"), "parts") == 4);
+}
+
+TEST_CASE("queues are priced where devices split experts of a mixture that drops nothing") {
+  const auto price = [](Graph graph, const char* mesh) {
+    REQUIRE(AnnotateModel(&graph, *ParseMesh(mesh), {}).ok());
+    PriceQueues(2.5, &graph);
+    return absl::StrCat(AttrDouble(*graph.FindOp("h.1.mlp.route"), "imbalance"), " ",
+                        AttrDouble(*graph.FindOp("h.0.mlp.combine"), "imbalance"), " ",
+                        AttrDouble(*graph.FindOp("h.0.mlp.experts.up"), "load"));
+  };
+  CHECK(price(Mixture(), "data=2,expert=2") == "2.5 2.5 2");
+  CHECK(price(Mixture(), "data=2") == "0 0 0");
+  CHECK(price(Mixture(1.25), "expert=2") == "0 0 0");
+  CHECK(BusiestLoad(1) == 1);
+  CHECK(BusiestLoad(kUsualImbalance) == 1);
 }
 
 TEST_CASE("states of experts are split over the axes that do not split the experts") {

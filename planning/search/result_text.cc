@@ -159,7 +159,9 @@ std::string PlanTable(const std::vector<std::string>& first_titles,
 std::string FrameText(const ResultFrame& frame) {
   return absl::StrCat(
       frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster,
-      frame.capacity > 0 ? absl::StrCat(", ", ShortBytesText(frame.capacity), " each") : "");
+      frame.capacity > 0 ? absl::StrCat(", ", ShortBytesText(frame.capacity), " each") : "",
+      frame.imbalance > 0 ? absl::StrCat(", experts priced at an imbalance of ", frame.imbalance)
+                          : "");
 }
 
 nlohmann::ordered_json FrameJson(const ResultFrame& frame, nlohmann::ordered_json facts) {
@@ -167,6 +169,7 @@ nlohmann::ordered_json FrameJson(const ResultFrame& frame, nlohmann::ordered_jso
       {"model", frame.model},       {"cluster", frame.cluster},
       {"devices", frame.devices},   {"device_capacity_bytes", frame.capacity},
       {"given", frame.given_flags}, {"space", frame.space}};
+  if (frame.imbalance > 0) json["imbalance"] = frame.imbalance;
   json.update(facts);
   return json;
 }

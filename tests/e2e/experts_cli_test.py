@@ -129,21 +129,85 @@ class ExpertsCliTest(FolderCase):
         rest = self.train("bias.textproto", "data=2", *saved, "--resume")[0]
         self.assertEqual([[line[key] for key in seen] for line in rest], whole[2:])
 
+    def price(self, *flags, code=0):
+        return run("compile", "--graph=wide.textproto", "--mesh=expert=4", "--batch=8", *flags, cwd=self.dir, code=code)
+
+    def test_a_price_stands_beside_the_worst(self):
+        run("model", "llama", *MIXTURE, "--hidden=64", "--inner=256", "--sequence=128", "--out=wide.textproto", cwd=self.dir)
+        self.assertRegex(self.price()[0], r"\nmemory: .* a device at an imbalance of experts of 1.25, .* at the worst\n")
+        at = lambda *flags: json.loads(self.price("--format=json", *flags)[0])["headline"]
+        usual, written = at(), at("--out=wide.plan")
+        self.assertEqual(usual["price"]["imbalance"], 1.25)
+        # What is written has room for any routing, and says so.
+        self.assertNotIn("price", written)
+        self.assertEqual(usual["bytes_a_device"], written["bytes_a_device"])
+        self.assertLess(usual["price"]["bytes_a_device"], written["bytes_a_device"])
+        self.assertLess(usual["step_seconds"], written["step_seconds"])
+        self.assertEqual(at("--imbalance=1")["bytes_a_device"], written["bytes_a_device"])
+        self.assertLess(at("--imbalance=1")["price"]["bytes_a_device"], usual["price"]["bytes_a_device"])
+        # Two of four devices' worth of queues: one device has all tokens.
+        worst = at("--imbalance=4")["price"]
+        self.assertEqual(worst["bytes_a_device"], written["bytes_a_device"])
+        for verb in "explain", "simulate":
+            said = json.loads(run(verb, "--graph=wide.textproto", "--mesh=expert=4", "--batch=8", "--format=json", cwd=self.dir)[0])
+            self.assertEqual(said.get("headline", said)["step_seconds"], usual["step_seconds"], verb)
+        # Between the two the imbalance that fits is known, and the next one does not fit.
+        memory = (usual["price"]["bytes_a_device"] + written["bytes_a_device"]) // 2
+        between = at(f"--memory={memory}")["price"]
+        self.assertGreater(between["fits_up_to"], 1.25)
+        self.assertLess(between["fits_up_to"], 4)
+        self.assertLessEqual(at(f"--imbalance={between['fits_up_to']}")["price"]["bytes_a_device"], memory)
+        self.assertGreater(at(f"--imbalance={between['fits_up_to'] * 1.1}")["price"]["bytes_a_device"], memory)
+        self.assertIn(f"too much at the worst: it fits up to imbalance {between['fits_up_to']}\n", self.price(f"--memory={memory}")[0])
+        for verb in ["compile", "--out=x.plan"], ["train", "--data=text.txt", "--steps=1"]:
+            self.write("text.txt", bytes(range(32, 120)) * 20)
+            self.refuse("memory of stage 0: needs ", *verb, "--graph=wide.textproto", "--mesh=expert=4", "--batch=8", f"--memory={memory}")
+        self.assertIn(f"it fits up to imbalance {between['fits_up_to']} of experts", self.price(f"--memory={memory}", "--out=x.plan", code=2)[1])
+
+    def test_a_price_that_cannot_be(self):
+        alone = "--imbalance: acts on nothing: no devices split the experts of a mixture that drops nothing; leave it out"
+        for words, graph, *flags in [
+                ("--imbalance=0.5: is out of range; use the slots of queues", "moe", "--mesh=expert=2", "--imbalance=0.5"),
+                ("--imbalance: is for a price, and a plan is written", "moe", "--mesh=expert=2", "--imbalance=2", "--out=x.plan"),
+                (alone, "moe", "--mesh=data=2", "--imbalance=2"),
+                (alone, "capacity", "--mesh=expert=2", "--imbalance=2"),
+        ]:
+            with self.subTest(words):
+                self.refuse(words, "compile", f"--graph={graph}.textproto", *flags)
+        self.refuse(alone, "search", "--graph=capacity.textproto", "--devices=2", "--cluster=h100", "--batch=4", "--imbalance=2")
+
+    def test_a_search_prices_and_writes_what_drops_nothing(self):
+        run("model", "llama", *MIXTURE, "--hidden=64", "--inner=256", "--sequence=128", "--out=wide.textproto", cwd=self.dir)
+        search = ["search", "--graph=wide.textproto", "--devices=4", "--cluster=h100", "--batch=8", "--fix=expert=4,micro_batches=1,recompute=none",
+                  "--format=json"]
+        found = json.loads(run(*search, "--out=found.plan", cwd=self.dir)[0])
+        self.assertEqual(found["imbalance"], 1.25)
+        shown = found["plans"][found["simplest"]]
+        self.assertLess(shown["bytes_a_device"], found["worst_bytes_a_device"])
+        plan = json.loads(run("explain", "--plan=found.plan", "--format=json", cwd=self.dir)[0])
+        self.assertEqual(plan["headline"]["bytes_a_device"], found["worst_bytes_a_device"])
+        text = run(*search[:-1], "--imbalance=2", cwd=self.dir)[0]
+        self.assertIn("experts priced at an imbalance of 2\n", text)
+        self.assertRegex(text, r"plan 1 needs [\d.]+ MiB at an imbalance of experts of 2, [\d.]+ MiB at the worst\n")
+        memory = f"--memory={(shown['bytes_a_device'] + found['worst_bytes_a_device']) // 2}"
+        out, err = run(*search, memory, "--out=none.plan", cwd=self.dir, code=2)
+        self.assertGreater(json.loads(out)["fits_up_to"], 1.25)
+        self.assertIn("of experts, and a plan that is written has room for any", err)
+
     def test_a_hot_expert_costs_time(self):
         self.compile("moe.textproto", "expert=2")
         with open(f"{self.dir}/slow.textproto", "w", encoding="utf-8") as out:  # kernels, not issuing them, take the time
             out.write("device { kind: CUDA peak_flops: 1e12 memory_bandwidth: 1e11 }\n")
-        cluster = "--cluster=slow.textproto"
-        text = run("simulate", "--plan=moe.plan", cluster, cwd=self.dir)[0]
-        self.assertIn("experts: every one has as many tokens; --imbalance=1.3 says what a hot one costs\n", text)
+        simulate = ["simulate", "--plan=moe.plan", "--cluster=slow.textproto"]
+        self.assertNotIn("experts:", run(*simulate, cwd=self.dir)[0])
+        self.assertIn("experts: priced at an imbalance of 1.5 (docs/moe.md)\n", run(*simulate, "--imbalance=1.5", cwd=self.dir)[0])
         steps = []
         for imbalance in (1, 100):
-            summary = json.loads(run("simulate", "--plan=moe.plan", cluster, f"--imbalance={imbalance}", "--format=json",
-                                     cwd=self.dir)[0])
+            summary = json.loads(run(*simulate, f"--imbalance={imbalance}", "--format=json", cwd=self.dir)[0])
             self.assertEqual(summary["imbalance"], imbalance)
             steps.append(summary["step_seconds"])
         self.assertLess(steps[0], steps[1])
-        self.refuse("--imbalance=0.5: is out of range", "simulate", "--plan=moe.plan", cluster, "--imbalance=0.5")
+        self.refuse("--imbalance=0.5: is out of range", *simulate, "--imbalance=0.5")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "actor_runtime/exec/runtime.h"
 #include "catch2/catch.hpp"
+#include "compiler/compile.h"
+#include "oneflow_core/base/strings.h"
 #include "oneflow_core/model/model.h"
 #include "tests/e2e/small_run.h"
 
@@ -202,6 +205,16 @@ TEST_CASE("a capacity drops what comes too late") {
   CHECK(some.losses[0] != all.losses[0]);
   mixture.slots = 2;  // k R / E slots, times E / k
   CHECK(Train(MakeRun("", mixture)) == all);
+}
+
+TEST_CASE("a plan that is priced does not run") {
+  const SmallRun run = MakeRun("expert=2");
+  const absl::StatusOr<proto::Plan> price =
+      Compile(BuildModel(Config({})), "moe", {.recipe = run.recipe, .imbalance = 1.25});
+  REQUIRE(price.ok());
+  CHECK_THAT(std::string(ToStd(Runtime::Create(*price, {}).status().message())),
+             Catch::Contains("has queues of a plan that is priced and not run: they would drop "
+                             "tokens; compile the graph again"));
 }
 
 // The largest share of the choices of a step that one of four experts has.

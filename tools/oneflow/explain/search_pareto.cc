@@ -26,7 +26,9 @@ namespace fs = std::filesystem;
 // The point's plan, compiled once more, and its page.
 absl::Status WritePoint(const SearchSpec& spec, const ParetoPoint& point, const std::string& path) {
   PlanRequest options = CandidateRequest(spec.given, point.plan.candidate);
-  options.cluster.mutable_device()->set_memory_bytes(point.capacity);
+  // What is written has room for any routing of experts, for which the point is too small.
+  if (options.imbalance == 0) options.cluster.mutable_device()->set_memory_bytes(point.capacity);
+  options.imbalance = 0;
   ASSIGN_OR_RETURN(const Planned planned, MakePlan(spec.source, options));
   const proto::Plan& plan = planned.plan;
   RETURN_IF_ERROR(WritePlan(plan, path + ".plan"));
