@@ -131,7 +131,9 @@ class Exchanges {
     const double tokens = static_cast<double>(OneDeviceSpec(given, group).sequences) *
                           static_cast<double>(std::max<int64_t>(1, shape.sequence));
     stream_ = tokens / parts_.context * static_cast<double>(shape.hidden) * element;
-    routed_ = static_cast<double>(shape.top_k) * stream_ / parts_.tensor;
+    // Queues are sent with their empty slots.
+    const double slots = shape.slots > 0 ? shape.slots : std::max(1.0, given.imbalance);
+    routed_ = slots * static_cast<double>(shape.top_k) * stream_ / parts_.tensor;
   }
 
   double StreamBytes() const { return stream_; }

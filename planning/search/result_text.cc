@@ -192,10 +192,12 @@ std::string MfuLines(const std::vector<PlanRow>& plans) {
 }
 
 std::string FrameText(const ResultFrame& frame) {
-  return absl::StrCat(frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster,
-                      frame.capacity > 0
-                          ? absl::StrCat(", ", ShortBytesText(frame.capacity + frame.kept), " each",
-                                         KeptText(frame.kept))
+  return absl::StrCat(
+      frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster,
+      frame.capacity > 0 ? absl::StrCat(", ", ShortBytesText(frame.capacity + frame.kept), " each",
+                                        KeptText(frame.kept))
+                         : "",
+      frame.imbalance > 0 ? absl::StrCat(", experts priced at an imbalance of ", frame.imbalance)
                           : "");
 }
 
@@ -207,6 +209,7 @@ nlohmann::ordered_json FrameJson(const ResultFrame& frame, nlohmann::ordered_jso
                                  {"device_kept_bytes", frame.kept},
                                  {"given", frame.given_flags},
                                  {"space", frame.space}};
+  if (frame.imbalance > 0) json["imbalance"] = frame.imbalance;
   json.update(facts);
   return json;
 }

@@ -21,6 +21,7 @@ struct ResultFrame {
   int64_t kept = 0;         // bytes beside them that it leaves to others
   std::string given_flags;  // of compile, beside those of a candidate: "--graph=gpt.textproto ..."
   std::string space;        // DescribeSpace
+  double imbalance = 0;     // of experts, at which plans are priced; 0: they have no price
 };
 
 // All flags with which compile makes the plan of a candidate.

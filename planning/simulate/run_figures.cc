@@ -1,10 +1,21 @@
 #include "planning/simulate/run_figures.h"
 
+#include <algorithm>
+
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
-#include "planning/simulate/expert_load.h"
 
 namespace oneflow {
+namespace {
+
+bool HasExperts(const proto::Plan& plan) {
+  const auto multiplies = [](const proto::Actor& actor) { return actor.attr().contains("taken"); };
+  return std::any_of(plan.program().begin(), plan.program().end(), [&](const proto::Program& p) {
+    return std::any_of(p.actor().begin(), p.actor().end(), multiplies);
+  });
+}
+
+}  // namespace
 
 RunFigures FindFigures(const proto::Plan& plan, std::string_view name) {
   RunFigures run{.trains = name == "train",

@@ -249,14 +249,6 @@ std::string RatesText(const ModelRates& rates) {
   return absl::StrCat(text, why.empty() ? "" : "; ", why, "\n");
 }
 
-std::string ExpertsText(double imbalance) {
-  if (imbalance == 1) {
-    return "experts: every one has as many tokens; --imbalance=1.3 says what a hot one costs\n";
-  }
-  return absl::StrFormat("experts: the busiest device multiplies %.4g times its even share\n",
-                         imbalance);
-}
-
 std::string StepsText(const SimulationSummary& summary) {
   const char* many = summary.steps == 1 ? "" : "s";
   if (summary.steps_a_round == 1) return absl::StrFormat("%d step%s", summary.steps, many);
@@ -309,7 +301,10 @@ std::string SummaryText(const SimulationSummary& summary) {
           ? " and " + DigitsText(std::llround(summary.device_tokens_a_second)) + " tokens/s"
           : "");
   if (summary.rates) text += RatesText(*summary.rates);
-  if (summary.imbalance) text += ExpertsText(*summary.imbalance);
+  if (summary.imbalance) {
+    absl::StrAppendFormat(&text, "experts: priced at an imbalance of %.4g (docs/moe.md)\n",
+                          *summary.imbalance);
+  }
   if (summary.sharing && summary.sharing->slowdown() > 1) {
     absl::StrAppendFormat(
         &text, "%d kernel threads share %d cores: all work is taken to last %.3g times as long\n",

@@ -11,9 +11,8 @@ numbers); and by how much a number changes at most if any one row is left out. A
 start, one of `sustained` at or below 1; one that ends at a bound is named.
 
 --write replaces the numbers in the file, its systems and how far they are from each other (the band beside predicted times,
-docs/simulate.md). The runs of a system fall into regions: dense models of up to 4,096 tokens a sequence, of more, and mixtures. A
-region has the least and the most of each figure of its runs, half and twice as much for parameters, devices and tokens of a
-device. Its sigma is the root mean square of the errors of its runs, model left out, and of four runs more that have the mean of the
+docs/simulate.md). The runs of a system fall into regions: dense models of up to 8,192 tokens a sequence, of more, and mixtures. A
+region reaches beyond the least and the most of each figure of its runs by the factors of WIDER. Its sigma is the root mean square of the errors of its runs, model left out, and of four runs more that have the mean of the
 device's: so few runs that agree by chance do not promise more than others.
 
 --across leaves out each system in turn, refits, and simulates its runs as those of a system that nobody knows: how many are within
@@ -39,9 +38,10 @@ from benchmarks.published_runs import CLUSTERS, SYSTEMS, Simulator, log_ratio
 # Kinds of devices that share a file's fitted numbers: the same chip.
 KINDS = {"a100": ["a100"], "h100": ["h100", "h100-96g"], "b200": ["b200"]}
 MEASURED = {"b200"}  # devices whose `sustained` is not fitted
-LONG = 4096  # tokens of a sequence above which dense models are a region of their own
+LONG = 8192  # tokens of a sequence above which dense models are a region of their own
 PRIOR_RUNS = 4
-WIDER = 2  # the figures of a region beside its sequences
+# By how much the figures of a region are wider than those of its runs.
+WIDER = {"sequence": 1.5, "parameters": 10, "devices": 4, "device_tokens": 10}
 
 TARGETS = []
 
@@ -215,8 +215,7 @@ def find_systems(rows, errors, slowdowns):
             squares = sum(error * error for _, error in runs) + PRIOR_RUNS * typical
             region = {"experts": experts, "runs": len(runs), "models": len({(row.table, row.model) for row, _ in runs}),
                       "sigma": math.sqrt(squares / (len(runs) + PRIOR_RUNS))}
-            for figure in ("sequence", "parameters", "devices", "device_tokens"):
-                wider = 1 if figure == "sequence" else WIDER
+            for figure, wider in WIDER.items():
                 values = [row.figures[figure] for row, _ in runs]
                 region[figure] = (min(values) / wider, max(values) * wider)
             regions.append(region)

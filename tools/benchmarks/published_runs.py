@@ -329,7 +329,7 @@ class Simulator:
         with open(cluster, encoding="utf-8") as file:
             system = ["--system=" + self._system] if self._system in read_slowdowns(file.read()) else []
         done = self._call("simulate", "--plan=" + path, "--cluster=" + cluster, *system, "--format=json", f"--steps={plan.steps}",
-                          f"--spread={plan.spread}")
+                          f"--spread={plan.spread}", *(["--imbalance=1.25"] if plan.model.experts else []))
         return json.loads(done.stdout)
 
     def arena_bytes(self, plan):

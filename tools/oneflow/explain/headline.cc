@@ -139,16 +139,33 @@ void AddHostMemory(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>
   if (!assumed.empty()) json["assumed_of_host"] = assumed;
 }
 
+// " at an imbalance of experts of 1.25, 52.70 GiB at the worst".
+void AddPrice(const PricedPlan& priced, Report* headline) {
+  if (!priced.price) return;
+  auto& [text, json] = *headline;
+  const int64_t bytes = MostBytes(*priced.price, proto::DEVICE);
+  json["price"] = {{"imbalance", priced.imbalance}, {"bytes_a_device", bytes}};
+  absl::StrAppend(&text, " at an imbalance of experts of ", priced.imbalance, ", ");
+  if (priced.fits_up_to) {
+    json["price"]["fits_up_to"] = *priced.fits_up_to;
+    absl::StrAppend(&text, "too much at the worst: it fits up to imbalance ", *priced.fits_up_to);
+  } else {
+    absl::StrAppend(&text, BytesText(MostBytes(priced.plan, proto::DEVICE)), " at the worst");
+  }
+}
+
 }  // namespace
 
-Report MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
+Report MakeHeadline(const PricedPlan& priced, const absl::StatusOr<proto::Cluster>& cluster,
                     const std::string& proof) {
+  const proto::Plan& plan = priced.plan;
+  const proto::Plan& price = priced.price ? *priced.price : plan;
   int64_t devices = 1;
   for (const auto& axis : plan.mesh().axis()) {
     if (__builtin_mul_overflow(devices, axis.size(), &devices)) break;
   }
   const char* const device = plan.device_kind() == proto::CUDA ? "GPU" : "device";
-  const int64_t parameters = ParameterCount(plan), bytes = MostBytes(plan, proto::DEVICE);
+  const int64_t parameters = ParameterCount(plan), bytes = MostBytes(price, proto::DEVICE);
   const proto::Device hardware = cluster.ok() ? cluster->device() : proto::Device();
   Report headline = {
       absl::StrCat(plan.model(), ": ", DigitsText(parameters), " parameters on ", devices, " ",
@@ -156,15 +173,16 @@ Report MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Cluster
                    "\nmemory: ", BytesText(bytes), " a ", device),
       {{"parameters", parameters},
        {"devices", devices},
-       {"bytes_a_device", bytes},
+       {"bytes_a_device", MostBytes(plan, proto::DEVICE)},
        {"device_capacity_bytes", hardware.memory_bytes()},
        {"device_kept_bytes", KeptBytes(hardware)},
        {"cluster", cluster.ok() ? cluster->name() : ""}}};
   auto& [text, json] = headline;
   text += OfferedText(bytes, hardware);
+  AddPrice(priced, &headline);
   AddHostMemory(plan, cluster, device, &headline);
   text += "\npredicted: ";
-  const absl::Status predicted = Predict(plan, cluster, proof == kProved, &headline);
+  const absl::Status predicted = Predict(price, cluster, proof == kProved, &headline);
   if (!predicted.ok()) {
     json["no_prediction"] = ToStd(predicted.message());
     absl::StrAppend(&text, "no time of a step: ", predicted.message());
