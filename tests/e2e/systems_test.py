@@ -92,6 +92,17 @@ class SystemsTest(FolderCase):
         run("compile", "--graph=gpt.textproto", fast, "--system=one", "--out=fast.plan", cwd=self.dir)
         run("simulate", "--plan=fast.plan", cwd=self.dir)
 
+    def test_a_search_and_its_recipe_are_for_the_system(self):
+        made = self.cluster(systems(slowdown=1.25))
+        search = ("search", "--graph=gpt.textproto", "--devices=1", "--batch=4", made, "--system=one", "--out_recipe=one.recipe")
+        self.assertIn("--out_recipe: cannot say --memory and --system but by the plan", run(*search, cwd=self.dir, code=2)[1])
+        found = json.loads(run(*search, "--out=one.plan", "--format=json", cwd=self.dir)[0])
+        plan = found["plans"][found["simplest"]]
+        self.assertEqual("one", plan["compared"]["system"])
+        self.assertIn("--system=one", plan["flags"])
+        run("compile", "--recipe=one.recipe", "--out=again.plan", cwd=self.dir)
+        self.assertEqual(self.read("one.plan"), self.read("again.plan"))
+
     def test_a_system_that_is_not_there(self):
         made = self.cluster(systems())
         for flags, words in [((made, "--system=ona"), "--system=ona: made has no such system; it has one, same"),
