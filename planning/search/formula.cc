@@ -313,6 +313,7 @@ ShortPlanSpec OneDeviceSpec(const PlanRequest& given, const proto::Recipe& group
   Mesh mesh = FindMesh(group);
   const int64_t parts = int64_t{FindDegree(mesh, "data")} * FindDegree(mesh, "expert");
   spec.sequences = FindMostSequences(spec.sequences, 1, parts);
+  if (FindDegree(mesh, "expert") > 1) spec.slots = given.imbalance;
   // Without stages a backward is not split from the gradients of weights.
   const bool splits = group.schedule() == "zero_bubble";
   std::erase_if(mesh.axes, [&](const Mesh::Axis& axis) { return axis.name != "pipe" || !splits; });

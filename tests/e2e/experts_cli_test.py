@@ -135,7 +135,7 @@ class ExpertsCliTest(FolderCase):
 
     def test_a_price_stands_beside_the_worst(self):
         run("model", "llama", *MIXTURE, "--hidden=64", "--inner=256", "--sequence=128", "--out=wide.textproto", cwd=self.dir)
-        self.assertRegex(self.price()[0], r"\nmemory: .* a device at an imbalance of experts of 1.25, .* at the worst\n")
+        self.assertRegex(self.price()[0], r"\nmemory: .* a device, at an imbalance of experts of 1.25, .* at the worst\n")
         at = lambda *flags: json.loads(self.price("--format=json", *flags)[0])["headline"]
         usual, written = at(), at("--out=wide.plan")
         self.assertEqual(usual["price"]["imbalance"], 1.25)

@@ -139,13 +139,13 @@ void AddHostMemory(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>
   if (!assumed.empty()) json["assumed_of_host"] = assumed;
 }
 
-// " at an imbalance of experts of 1.25, 52.70 GiB at the worst".
+// ", at an imbalance of experts of 1.25, 52.70 GiB at the worst".
 void AddPrice(const PricedPlan& priced, Report* headline) {
   if (!priced.price) return;
   auto& [text, json] = *headline;
   const int64_t bytes = MostBytes(*priced.price, proto::DEVICE);
   json["price"] = {{"imbalance", priced.imbalance}, {"bytes_a_device", bytes}};
-  absl::StrAppend(&text, " at an imbalance of experts of ", priced.imbalance, ", ");
+  absl::StrAppend(&text, ", at an imbalance of experts of ", priced.imbalance, ", ");
   if (priced.fits_up_to) {
     json["price"]["fits_up_to"] = *priced.fits_up_to;
     absl::StrAppend(&text, "too much at the worst: it fits up to imbalance ", *priced.fits_up_to);
