@@ -12,8 +12,9 @@ start, one of `sustained` at or below 1; one that ends at a bound is named.
 
 --write replaces the numbers in the file, its systems and how far they are from each other (the band beside predicted times,
 docs/simulate.md). The runs of a system fall into regions: dense models of up to 8,192 tokens a sequence, of more, and mixtures. A
-region reaches beyond the least and the most of each figure of its runs by the factors of WIDER. Its sigma is the root mean square of the errors of its runs, model left out, and of four runs more that have the mean of the
-device's: so few runs that agree by chance do not promise more than others.
+region reaches beyond the least and the most of each figure of its runs by the factors of WIDER (systems.py). Its sigma is the root
+mean square of the errors of its runs, model left out, and of four runs more that have the mean of the device's: so few runs that
+agree by chance do not promise more than others.
 
 --across leaves out each system in turn, refits, and simulates its runs as those of a system that nobody knows: how many are within
 one and two times the band that then stands beside them.
@@ -33,16 +34,12 @@ from benchmarks import published
 from benchmarks.cluster_text import read_slowdowns, read_sustained, write_between, write_slowdowns, write_sustained, write_systems
 from benchmarks.least_squares import intervals, minimize, refit_without
 from benchmarks.published_errors import group_by, summarize
-from benchmarks.published_runs import CLUSTERS, SYSTEMS, Simulator, log_ratio
+from benchmarks.published_runs import CLUSTERS, Simulator, log_ratio
+from benchmarks.systems import SYSTEMS, find_between, find_systems, order_systems
 
 # Kinds of devices that share a file's fitted numbers: the same chip.
 KINDS = {"a100": ["a100"], "h100": ["h100", "h100-96g"], "b200": ["b200"]}
 MEASURED = {"b200"}  # devices whose `sustained` is not fitted
-LONG = 8192  # tokens of a sequence above which dense models are a region of their own
-PRIOR_RUNS = 4
-# By how much the figures of a region are wider than those of its runs.
-WIDER = {"sequence": 1.5, "parameters": 10, "devices": 4, "device_tokens": 10}
-
 TARGETS = []
 
 
@@ -199,40 +196,6 @@ def print_text(found, device):
         published.print_summary(name, [r["error" if what == "errors" else "left_out_error"] for r in found["rows"]])
 
 
-def region_of(row):
-    """The region of a run within its system."""
-    return row.figures["experts"], row.figures["sequence"] > LONG and not row.figures["experts"]
-
-
-def find_systems(rows, errors, slowdowns):
-    """The messages `system` of rows of which these are the errors, model left out."""
-    typical = statistics.mean(error * error for error in errors)
-    found, systems = [], group_by(list(zip(rows, errors)), lambda pair: pair[0].system.of)
-    for name in order_systems(rows):
-        of_system = systems[name]
-        regions = []
-        for (experts, _), runs in sorted(group_by([p for p in of_system if p[0].figures], lambda pair: region_of(pair[0])).items()):
-            squares = sum(error * error for _, error in runs) + PRIOR_RUNS * typical
-            region = {"experts": experts, "runs": len(runs), "models": len({(row.table, row.model) for row, _ in runs}),
-                      "sigma": math.sqrt(squares / (len(runs) + PRIOR_RUNS))}
-            for figure, wider in WIDER.items():
-                values = [row.figures[figure] for row, _ in runs]
-                region[figure] = (min(values) / wider, max(values) * wider)
-            regions.append(region)
-        found.append({"name": name, "slowdown": slowdowns.get(name, 1.0), "regions": regions, **SYSTEMS[name]})
-    return found
-
-
-def find_between(slowdowns_of_files):
-    """The standard deviation of log(slowdown) of the systems of all files relative to the first system of each, and its degrees of
-    freedom."""
-    logs = []
-    for slowdowns in slowdowns_of_files:
-        first, *others = slowdowns.values()
-        logs += [math.log(value / first) for value in others]
-    return math.sqrt(statistics.mean(v * v for v in logs)), len(logs)
-
-
 def read_files(clusters):
     """The slowdowns of the file of each device."""
     found = {}
@@ -255,12 +218,6 @@ def write_files(clusters, texts, device):
             if read_slowdowns(text):
                 with open(clusters[kind], "w", encoding="utf-8") as out:
                     out.write(write_between(text, sigma, freedom, name.upper() + "s"))
-
-
-def order_systems(rows):
-    """The systems of the rows, that of the most models first: the others are compared to it."""
-    groups = group_by(rows, lambda row: row.system.of)
-    return sorted(groups, key=lambda name: -len({(row.table, row.model) for row in groups[name]}))
 
 
 def leave_system_out(system, rows, found, systems, evaluation, clusters, device):

@@ -21,13 +21,6 @@ from benchmarks.sides import ROOT
 
 PEAKS = {"a100": 312e12, "h100": 989e12, "h100-96g": 989e12, "b200": 2250e12}  # FLOP/s in bf16, dense
 CLUSTERS = {kind: os.path.join(ROOT, f"examples/clusters/{kind}.textproto") for kind in PEAKS}
-# The systems of cluster files whose runs are rows here, and what the files say of them.
-SYSTEMS = {
-    "megatron": {"what": "Megatron-LM, Megatron-Core and NeMo", "processor_usage": 0.15,
-                 "processor_usage_source": "Calculon's; NeMo's exchanges of tensors pass user buffers, not NCCL (ub_tp_comm_overlap)"},
-    "mpt": {"what": "MPT on Composer and FSDP"},
-    "torchtitan": {"what": "torchtitan's FSDP2"},
-}
 RATES = ("samples/GPU/s", "TFLOP/s", "tokens/s/GPU")  # units of which more is faster
 BUBBLES = ("bubble", "bubble of the run")
 BF16 = ("--precision=bf16", "--keep_axis_order")
