@@ -135,7 +135,7 @@ class SystemsTest(unittest.TestCase):
         errors = [0.02, -0.04, 0.1, 0.0]
         megatron, mpt = systems.find_systems(rows, errors, {"mpt": 1.1})
         self.assertEqual(("megatron", 1.0, "mpt", 1.1), (megatron["name"], megatron["slowdown"], mpt["name"], mpt["slowdown"]))
-        typical = sum(e * e for e in errors) / 4
+        typical = 0.06**2
         short, long = megatron["regions"]
         self.assertEqual((2, 2, False), (short["runs"], short["models"], short["experts"]))
         self.assertAlmostEqual(math.sqrt((0.02**2 + 0.04**2 + 4 * typical) / 6), short["sigma"])

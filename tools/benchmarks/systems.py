@@ -12,7 +12,7 @@ SYSTEMS = {
     "torchtitan": {"what": "torchtitan's FSDP2"},
 }
 LONG = 8192  # tokens of a sequence above which dense models are a region of their own
-PRIOR_RUNS = 4
+PRIOR_RUNS, PRIOR_SIGMA = 4, 0.06  # what a region has beside its runs: about the errors of all runs on A100s and H100s
 # By how much the figures of a region are wider than those of its runs.
 WIDER = {"sequence": 1.5, "parameters": 10, "devices": 4, "device_tokens": 10}
 
@@ -24,13 +24,12 @@ def region_of(row):
 
 def find_systems(rows, errors, slowdowns):
     """The messages `system` of rows of which these are the errors, model left out."""
-    typical = statistics.mean(error * error for error in errors)
     found, systems = [], group_by(list(zip(rows, errors)), lambda pair: pair[0].system.of)
     for name in order_systems(rows):
         of_system = systems[name]
         regions = []
         for (experts, _), runs in sorted(group_by([p for p in of_system if p[0].figures], lambda pair: region_of(pair[0])).items()):
-            squares = sum(error * error for _, error in runs) + PRIOR_RUNS * typical
+            squares = sum(error * error for _, error in runs) + PRIOR_RUNS * PRIOR_SIGMA**2
             region = {"experts": experts, "runs": len(runs), "models": len({(row.table, row.model) for row, _ in runs}),
                       "sigma": math.sqrt(squares / (len(runs) + PRIOR_RUNS))}
             for figure, wider in WIDER.items():
@@ -42,7 +41,7 @@ def find_systems(rows, errors, slowdowns):
 
 
 def find_between(slowdowns_of_files):
-    """The standard deviation of log(slowdown) of the systems of all files relative to the first system of each, and its degrees of
+    """The root mean square of log(slowdown) of the systems of all files relative to the first system of each, and its degrees of
     freedom."""
     logs = []
     for slowdowns in slowdowns_of_files:
