@@ -14,6 +14,7 @@
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/model/annotate_model.h"
 #include "oneflow_core/model/annotate_offload.h"
+#include "oneflow_core/model/annotate_queues.h"
 #include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/plan/plan_format.h"
@@ -25,11 +26,13 @@ namespace {
 
 // The graph with its mesh: which tensors the user or the model's builder has placed.
 absl::StatusOr<Graph> LogicalGraph(const GraphSource& source, const Mesh& mesh,
-                                   const proto::Recipe& recipe, int chunks) {
+                                   const PlanRequest& request, int chunks) {
+  const proto::Recipe& recipe = request.recipe;
   ASSIGN_OR_RETURN(Graph logical, GraphFromSource(source));
   RETURN_IF_ERROR(CheckLogicalGraph(logical));
   logical.mesh = mesh;
   RETURN_IF_ERROR(AnnotateModel(&logical, mesh, recipe, chunks));
+  if (request.imbalance > 0) PriceQueues(request.imbalance, &logical);
   RETURN_IF_ERROR(AnnotateRecompute(&logical, recipe.recompute(), chunks));
   AnnotateOffload(recipe, &logical);
   RETURN_IF_ERROR(FoldStages(&logical, chunks));
@@ -85,8 +88,7 @@ absl::StatusOr<BoxedPrograms> BoxAll(const GraphSource& source, const PlanReques
   auto known_layouts = request.known_layouts;
   if (known_layouts == nullptr) known_layouts = std::make_shared<KnownLayouts>();
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(request.recipe.mesh()));
-  ASSIGN_OR_RETURN(const Graph logical,
-                   LogicalGraph(source, mesh, request.recipe, schedule.chunks));
+  ASSIGN_OR_RETURN(const Graph logical, LogicalGraph(source, mesh, request, schedule.chunks));
   RETURN_IF_ERROR(CheckGathers(logical, request.recipe, schedule));
   BoxedPrograms boxed{.plan = PlanHeader(source.graph, request, mesh)};
   ASSIGN_OR_RETURN(boxed.drafts, DraftPrograms(logical, boxed.plan, schedule.rule));
@@ -122,7 +124,7 @@ std::string CacheKey(const PlanRequest& request, const FrontEndPart& part) {
   recipe.clear_host_memory();
   return absl::StrCat(recipe.SerializeAsString(), "\n", request.cluster.SerializeAsString(), "\n",
                       request.optimizer.SerializeAsString(), "\n", ToAbsl(part.program), "\n",
-                      ToAbsl(part.pass), "\n", part.first);
+                      ToAbsl(part.pass), "\n", part.first, "\n", request.imbalance);
 }
 
 absl::StatusOr<std::shared_ptr<const BoxedPrograms>> FindOrBox(const GraphSource& source,

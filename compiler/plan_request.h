@@ -30,6 +30,9 @@ struct PlanRequest {
   // Layouts that calls with other requests have found; a call adds its own. They change no plan,
   // but it is made sooner. null: each call keeps its own. May be shared between threads.
   std::shared_ptr<KnownLayouts> known_layouts = nullptr;
+  // Queues of a mixture that drops nothing have so many times the slots of even routing, for a plan
+  // that is priced and must not run (annotate_queues.h); 0: as many as any routing needs.
+  double imbalance = 0;
   std::stop_token stop = {};  // asked between steps; a compilation that is stopped is CANCELLED
 };
 

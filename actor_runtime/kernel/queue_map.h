@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/kernel/attributes.h"
 #include "actor_runtime/kernel/kernel.h"
+#include "oneflow_core/base/status.h"
 
 namespace oneflow {
 
@@ -69,6 +70,11 @@ struct ExpertQueues {
 // `tokens` is the piece of y[G, b, r, C, H], `offsets` that of offsets[G, b, r, E/G + 1].
 inline absl::StatusOr<ExpertQueues> FindQueues(const KernelSetup& s, const Port& tokens,
                                                const Port& offsets, const Port& weight) {
+  if (DoubleAttr(s, "load") > 0) {
+    return InputError(s.name,
+                      "has queues of a plan that is priced and not run: they would drop tokens",
+                      "compile the graph again");
+  }
   const Dims &t = tokens.slice.size, &o = offsets.slice.size;
   const ExpertQueues q{t[0], t[1] * t[2], t[3], o[3] - 1};
   if (weight.slice.size[0] == q.experts() &&

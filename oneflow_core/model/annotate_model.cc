@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/model/annotate_queues.h"
 #include "oneflow_core/model/balance_stages.h"
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/model/sharding.h"
@@ -375,13 +376,6 @@ void ConstrainReaders(Graph* graph, TensorId weight, const std::vector<std::stri
   }
 }
 
-// True if the op is one of a mixture of experts in groups.
-bool HasGroups(const Op& op) {
-  const OpDef* def = FindOpDef(op);
-  return def != nullptr && std::any_of(def->attrs.begin(), def->attrs.end(),
-                                       [](const AttrDef& a) { return a.name == "groups"; });
-}
-
 int64_t CountExperts(const Graph& graph, const Family& family) {
   for (const Op& op : graph.ops) {
     const TensorSplit* split = op.kind == "variable" ? FindSplit(family, op) : nullptr;
@@ -411,10 +405,13 @@ absl::StatusOr<std::vector<std::string>> SplitExperts(const Mesh& mesh, const Fa
     const bool own = AttrDouble(op, "capacity") > 0 || op.attrs.contains("groups");
     const int64_t groups = own ? AttrInt(op, "groups", 1) : experts;
     if (groups % parts != 0) {
-      return InputError(where + " of " + std::to_string(parts) + " parts",
-                        "does not divide the " + std::to_string(groups) +
-                            (own ? " groups of experts of \"" : " experts of \"") + op.name + '"',
-                        "use a divisor");
+      const bool may_be = own && experts % parts == 0;
+      return InputError(
+          absl::StrCat(where, " of ", parts, " parts"),
+          absl::StrCat("does not divide the ", groups,
+                       own ? " groups of experts of \"" : " experts of \"", op.name, "\""),
+          absl::StrCat("use a divisor",
+                       may_be ? absl::StrCat(", or a model with --slot_groups=", parts) : ""));
     }
     if (!own) op.attrs["groups"] = parts;
     op.attrs["parts"] = parts;

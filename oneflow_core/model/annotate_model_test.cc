@@ -11,6 +11,7 @@
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/graph/graph_text.h"
+#include "oneflow_core/model/annotate_queues.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/recipe/field_text.h"
 
@@ -373,9 +374,10 @@ TEST_CASE("what the user wrote of variables wins, and is gathered once a step wh
 
 namespace {
 
-Graph Mixture(double capacity = 0) {
+Graph Mixture(double slots = 0, int64_t slot_groups = 8) {
   proto::Model config = MakeModel("family: 'llama' preset: 'llama-tiny'");
-  config.set_experts(8), config.set_capacity(capacity);
+  config.set_experts(8);
+  if (slots > 0) config.set_slots(slots), config.set_slot_groups(slot_groups);
   return *GraphFromProto(BuildModel(config), "llama");
 }
 
@@ -411,12 +413,27 @@ TEST_CASE("experts lie on their axis, in as many groups, and are computed there"
       CHECK(AttrInt(*graph.FindOp(op), "groups", 1) == c.groups);
     }
   }
-  // An axis of experts splits the batch, and what a mixture with a capacity drops is the model's.
+  // An axis of experts splits the batch, and what full queues drop is the model's.
   Graph graph = Mixture(1.25);
   REQUIRE(AnnotateModel(&graph, *ParseMesh("expert=4"), {}).ok());
   CHECK(Want(graph, "tokens") == "expert:S(0)");
   CHECK(AttrInt(*graph.FindOp("h.0.mlp.dispatch"), "groups") == 8);
   CHECK(AttrInt(*graph.FindOp("h.0.mlp.dispatch"), "parts") == 4);
+}
+
+TEST_CASE("queues are priced where devices split experts of a mixture that drops nothing") {
+  const auto price = [](Graph graph, const char* mesh) {
+    REQUIRE(AnnotateModel(&graph, *ParseMesh(mesh), {}).ok());
+    PriceQueues(2.5, &graph);
+    return absl::StrCat(AttrDouble(*graph.FindOp("h.1.mlp.route"), "imbalance"), " ",
+                        AttrDouble(*graph.FindOp("h.0.mlp.combine"), "imbalance"), " ",
+                        AttrDouble(*graph.FindOp("h.0.mlp.experts.up"), "load"));
+  };
+  CHECK(price(Mixture(), "data=2,expert=2") == "2.5 2.5 2");
+  CHECK(price(Mixture(), "data=2") == "0 0 0");
+  CHECK(price(Mixture(1.25), "expert=2") == "0 0 0");
+  CHECK(BusiestLoad(1) == 1);
+  CHECK(BusiestLoad(kUsualImbalance) == 1);
 }
 
 TEST_CASE("states of experts are split over the axes that do not split the experts") {
@@ -430,6 +447,12 @@ TEST_CASE("a split of experts that cannot be is refused") {
   CHECK(Refused(Mixture(), "expert=3") ==
         "mesh axis expert of 3 parts: does not divide the 8 experts of \"h.0.mlp.route\"; use a "
         "divisor");
+  CHECK(Refused(Mixture(1.25, 2), "expert=4") ==
+        "mesh axis expert of 4 parts: does not divide the 2 groups of experts of "
+        "\"h.0.mlp.route\"; use a divisor, or a model with --slot_groups=4");
+  CHECK(Refused(Mixture(1.25, 2), "expert=3") ==
+        "mesh axis expert of 3 parts: does not divide the 2 groups of experts of "
+        "\"h.0.mlp.route\"; use a divisor");
   CHECK(Refused(Mixture(), "data=2", "data.1") ==
         "--experts=data.1: is no axis of the mesh data=2; use expert, data, or a factor of it: "
         "data.1 of --mesh=data=2x4");

@@ -20,7 +20,8 @@ constexpr std::string_view kLlamaDefaults =
     "layers: 12 hidden: 768 inner: 2432 heads: 12 groups: 4 head_dim: 64 sequence: 1024 "
     "vocab: 50257 tied: true theta: 10000 rope_scaling {} norm_epsilon: 1e-5 window: 0 "
     "qkv_bias: false qk_norm: false experts: 0 experts_per_token: 2 shared_inner: 0 "
-    "norm_topk_prob: true capacity: 0 scores: 'softmax' bias_rate: 0 aux_loss_coeff: 0.01 "
+    "norm_topk_prob: true capacity: 0 slots: 0 slot_groups: 0 scores: 'softmax' bias_rate: 0 "
+    "aux_loss_coeff: 0.01 "
     "z_loss_coeff: 0 routed_positions: 0";
 
 // The parts of one model. Each method adds ops whose names begin with `at`.
@@ -124,9 +125,9 @@ class Llama {
     const Value logits = g_.Linear(at + ".router", x, router, {}, {.wide = true});
     AttrMap queues;
     if (model_.routed_positions() > 0) queues["run"] = model_.routed_positions();
-    if (model_.capacity() > 0) {
-      queues["capacity"] = model_.capacity();
-      queues["groups"] = model_.experts();
+    if (model_.slots() > 0) {
+      queues["capacity"] = model_.slots();
+      queues["groups"] = model_.slot_groups();
     }
     AttrMap route = queues;
     route["choices"] = model_.experts_per_token();
@@ -169,9 +170,10 @@ class Llama {
 int64_t UsualInner(int64_t hidden) { return (hidden * 8 / 3 + 63) / 64 * 64; }
 
 // Numbers that act on the experts of a mixture.
-constexpr std::string_view kOfExperts[] = {"experts_per_token", "shared_inner", "norm_topk_prob",
-                                           "capacity",          "scores",       "bias_rate",
-                                           "aux_loss_coeff",    "z_loss_coeff", "routed_positions"};
+constexpr std::string_view kOfExperts[] = {
+    "experts_per_token", "shared_inner", "norm_topk_prob", "capacity",       "slots",
+    "slot_groups",       "scores",       "bias_rate",      "aux_loss_coeff", "z_loss_coeff",
+    "routed_positions"};
 
 absl::Status CheckNoExperts(const proto::Model& said) {
   for (const std::string_view name : kOfExperts) {
@@ -180,6 +182,57 @@ absl::Status CheckNoExperts(const proto::Model& said) {
     return InputError("--" + std::string(name) + "=" + FieldText(row, said),
                       "acts on nothing in a model without experts",
                       "add --experts=N, or leave it out");
+  }
+  return absl::OkStatus();
+}
+
+// The groups of queues where none are given: experts of 8 groups are split over 2, 4 or 8 devices.
+int64_t UsualSlotGroups(int64_t experts) {
+  int64_t groups = std::min<int64_t>(experts, 8);
+  while (experts % groups != 0) --groups;
+  return groups;
+}
+
+// Completes slots and slot_groups, of which a capacity is a case. Experts and positions are right.
+absl::Status FinishSlots(const proto::Model& said, proto::Model* model) {
+  const bool of_each = model->capacity() > 0;
+  const int64_t experts = model->experts();
+  if (of_each && (said.slots() > 0 || said.slot_groups() > 0)) {
+    return InputError(absl::StrCat("--capacity=", model->capacity()),
+                      "is --slots with a queue for each expert, and --slots or --slot_groups is "
+                      "given, too",
+                      "leave out one of them");
+  }
+  if (of_each) {
+    model->set_slots(model->capacity());
+    model->set_slot_groups(experts);
+    model->set_capacity(0);
+  }
+  const int64_t groups = model->slot_groups();
+  if (model->slots() == 0) {
+    if (groups == 0) return absl::OkStatus();
+    return InputError(absl::StrCat("--slot_groups=", groups), "acts on nothing without --slots",
+                      "add --slots=1.25, or leave it out");
+  }
+  if (groups > 0 && experts % groups != 0) {
+    return InputError(absl::StrCat("--slot_groups=", groups),
+                      absl::StrCat("does not divide the ", experts, " experts"), "use a divisor");
+  }
+  if (groups == 0) model->set_slot_groups(UsualSlotGroups(experts));
+  const std::string flag = absl::StrCat(of_each ? "--capacity=" : "--slots=", model->slots());
+  constexpr char kMend[] = "use slots relative to even routing, as 1.25, or 0 to drop nothing";
+  if (model->slots() > static_cast<double>(experts)) {
+    return InputError(flag, "is out of range", kMend);
+  }
+  const int64_t positions =
+      model->routed_positions() > 0 ? model->routed_positions() : model->sequence();
+  const double even = static_cast<double>(positions * model->experts_per_token()) /
+                      static_cast<double>(model->slot_groups());
+  if (model->slots() < 1 && model->slots() * even < 1) {
+    return InputError(flag,
+                      absl::StrCat("leaves less than one slot to a queue, of ", even,
+                                   " tokens where routing is even"),
+                      kMend);
   }
   return absl::OkStatus();
 }
@@ -198,19 +251,6 @@ absl::Status CheckExperts(const proto::Model& model) {
                       "does not divide --sequence=" + std::to_string(model.sequence()),
                       "use a divisor, or leave it out: a whole sequence is routed together then");
   }
-  const double capacity = model.capacity();
-  const std::string flag = absl::StrCat("--capacity=", capacity);
-  if (capacity > static_cast<double>(experts)) {
-    return InputError(flag, "is out of range",
-                      "use slots relative to even routing, as 1.25, or 0 to drop nothing");
-  }
-  const double even = static_cast<double>(positions * chosen) / static_cast<double>(experts);
-  if (capacity > 0 && capacity < 1 && capacity * even < 1) {
-    return InputError(flag,
-                      absl::StrCat("leaves less than one slot to an expert, of ", even,
-                                   " tokens where routing is even"),
-                      "use slots relative to even routing, as 1.25, or 0 to drop nothing");
-  }
   return absl::OkStatus();
 }
 
@@ -227,6 +267,7 @@ absl::Status FinishLlama(const proto::Model& said, proto::Model* model) {
     model->set_head_dim(hidden / heads);
   }
   RETURN_IF_ERROR(model->experts() > 0 ? CheckExperts(*model) : CheckNoExperts(said));
+  if (model->experts() > 0) RETURN_IF_ERROR(FinishSlots(said, model));
   if (heads % model->groups() != 0) {
     return InputError("--groups=" + std::to_string(model->groups()),
                       "does not divide --heads=" + std::to_string(heads),

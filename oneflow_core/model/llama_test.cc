@@ -184,21 +184,48 @@ TEST_CASE("numbers of a Llama that do not fit name the flag") {
   CHECK(Error("preset: 'qwen3'") == "--preset=qwen3: no such preset; did you mean qwen3-0.6b?");
 }
 
-TEST_CASE("numbers of a mixture need experts, and a capacity a slot of each") {
+TEST_CASE("numbers of a mixture need experts, and slots one for each queue") {
   CHECK(Error("experts: 4 experts_per_token: 5") ==
         "--experts_per_token=5: is out of range: there are 4 experts; use 1 to 4");
-  for (const char* said : {"experts_per_token: 2", "capacity: 1.25", "shared_inner: 8",
-                           "norm_topk_prob: false", "scores: 'sigmoid'", "bias_rate: 0.001",
-                           "aux_loss_coeff: 0.1", "z_loss_coeff: 0.1", "routed_positions: 8"}) {
+  for (const char* said :
+       {"experts_per_token: 2", "capacity: 1.25", "slots: 1.25", "shared_inner: 8",
+        "norm_topk_prob: false", "scores: 'sigmoid'", "bias_rate: 0.001", "aux_loss_coeff: 0.1",
+        "z_loss_coeff: 0.1", "routed_positions: 8"}) {
     CHECK_THAT(Error(said), Catch::Contains(": acts on nothing in a model without experts; add "
                                             "--experts=N, or leave it out"));
     CHECK(Error(std::string("experts: 4 ") + said).empty());
     CHECK(Error(std::string("preset: 'mixtral-8x7b' ") + said).empty());
   }
   CHECK(Error("sequence: 1024 experts: 8 capacity: 0.0001") ==
-        "--capacity=0.0001: leaves less than one slot to an expert, of 256 tokens where routing is "
+        "--capacity=0.0001: leaves less than one slot to a queue, of 256 tokens where routing is "
         "even; use slots relative to even routing, as 1.25, or 0 to drop nothing");
   CHECK(Error("experts: 64 routed_positions: 4 capacity: 1.25").empty());  // 0.125 tokens: one slot
+}
+
+TEST_CASE("queues have as many slots and groups as the model says, or a capacity") {
+  const auto queues = [](const std::string& said) {
+    const Graph graph = *GraphFromProto(BuildModel(OneLayer(said)), "g");
+    const Op& op = *graph.FindOp("h.0.mlp.combine");
+    return absl::StrCat(AttrDouble(op, "capacity"), " of ", AttrInt(op, "groups"));
+  };
+  CHECK(queues("experts: 12") == "0 of 0");
+  CHECK(queues("experts: 12 slots: 0 slot_groups: 0 capacity: 0") == "0 of 0");
+  CHECK(queues("experts: 12 slots: 1.5") == "1.5 of 6");
+  CHECK(queues("experts: 16 slots: 1.5") == "1.5 of 8");
+  CHECK(queues("experts: 12 slots: 1.5 slot_groups: 3") == "1.5 of 3");
+  CHECK(queues("experts: 12 capacity: 1.5") == "1.5 of 12");
+  CHECK(Error("experts: 8 slots: 1.25 slot_groups: 3") ==
+        "--slot_groups=3: does not divide the 8 experts; use a divisor");
+  CHECK(Error("experts: 8 slot_groups: 4") ==
+        "--slot_groups=4: acts on nothing without --slots; add --slots=1.25, or leave it out");
+  CHECK(Error("experts: 8 slots: 9") ==
+        "--slots=9: is out of range; use slots relative to even routing, as 1.25, or 0 to drop "
+        "nothing");
+  for (const char* twice : {"slots: 1.25", "slot_groups: 4"}) {
+    CHECK(Error(std::string("experts: 8 capacity: 1 ") + twice) ==
+          "--capacity=1: is --slots with a queue for each expert, and --slots or --slot_groups is "
+          "given, too; leave out one of them");
+  }
 }
 
 TEST_CASE("what follows from heads and the width, unless a preset or the user says it") {

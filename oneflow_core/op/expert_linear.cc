@@ -4,7 +4,8 @@
 // element sums the slots of its expert in order: runs by sequence and position, then slots.
 //
 // `taken` is what costs take for the number of slots that tokens take, of the queues of a run: k R,
-// which they all do if nothing is dropped. Without it every slot counts.
+// which they all do if nothing is dropped. Without it every slot counts. In a plan that is
+// priced, `load` is the work of the busiest device, for which all others wait, over the even share.
 #include <algorithm>
 #include <utility>
 
@@ -81,7 +82,9 @@ InputGrads ExpertLinearGradient(GradientContext& g) {
   const TensorId dout = g.output_grads[0];
   const bool transposed = AttrBool(op, "transpose_w");
   AttrMap attrs;
-  if (const auto taken = op.attrs.find("taken"); taken != op.attrs.end()) attrs.insert(*taken);
+  for (const char* key : {"taken", "load"}) {
+    if (const auto it = op.attrs.find(key); it != op.attrs.end()) attrs.insert(*it);
+  }
   std::vector<TensorId> grads = {-1, -1, -1};
   if (g.needs_grad[1]) {
     const TensorId left = transposed ? dout : op.inputs[0];
@@ -102,8 +105,11 @@ double ExpertLinearProductFlops(const AttrMap& attrs, const Dims& y, int64_t col
   return 2.0 * FullPart(attrs, y) * static_cast<double>(Product(y)) * static_cast<double>(columns);
 }
 
+double BusiestLoad(const Op& op) { return AttrDouble(op, "load", 1); }
+
 double ExpertLinearFlops(const OpView& v) {
-  return ExpertLinearProductFlops(v.op.attrs, v.in_dims(0), v.out(0).shape.dims[kSlotDims]);
+  return BusiestLoad(v.op) *
+         ExpertLinearProductFlops(v.op.attrs, v.in_dims(0), v.out(0).shape.dims[kSlotDims]);
 }
 
 CountedFlops CountLinearFlops(const LocalOp& op) {
@@ -146,7 +152,8 @@ Rows GradWeightRows(const OpView& v) {
 }
 
 double GradWeightFlops(const OpView& v) {
-  return ExpertLinearProductFlops(v.op.attrs, v.in_dims(0), v.in_dims(1)[kSlotDims]);
+  return BusiestLoad(v.op) *
+         ExpertLinearProductFlops(v.op.attrs, v.in_dims(0), v.in_dims(1)[kSlotDims]);
 }
 
 CountedFlops CountGradWeightFlops(const LocalOp& op) {
@@ -171,7 +178,9 @@ std::vector<OpDef> ExpertLinearOps() {
       {.kind = "expert_linear",
        .usage = "y[G, b, r, C, H], w[E, H, F], offsets[G, b, r, E/G + 1] -> [G, b, r, C, F]",
        .inputs = {3},
-       .attrs = {{"transpose_w", AttrType::kBool}, {"taken", AttrType::kInt}},
+       .attrs = {{"transpose_w", AttrType::kBool},
+                 {"taken", AttrType::kInt},
+                 OwnAttr("load", AttrType::kDouble)},
        .infer = InferExpertLinear,
        .signatures = ExpertLinearRows,
        .gradient = ExpertLinearGradient,
@@ -205,7 +214,7 @@ std::vector<OpDef> ExpertLinearOps() {
       {.kind = "expert_linear_grad_weight",
        .usage = "y[G, b, r, C, H], dout[G, b, r, C, F], offsets[G, b, r, E/G + 1] -> dw[E, H, F]",
        .inputs = {3},
-       .attrs = {{"taken", AttrType::kInt}},
+       .attrs = {{"taken", AttrType::kInt}, OwnAttr("load", AttrType::kDouble)},
        .infer = InferGradWeight,
        .signatures = GradWeightRows,
        .flops = GradWeightFlops,

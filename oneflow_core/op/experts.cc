@@ -52,7 +52,7 @@ RouteSample MakeRouteSample(const SampleSizes& s, const RouteDims& d, int64_t ru
 absl::StatusOr<RouteDims> FindRouteDims(const OpView& v, const Shape& tokens, int64_t experts,
                                         int64_t choices) {
   const int64_t groups = AttrInt(v.op, "groups", 1), run = AttrInt(v.op, "run");
-  const double capacity = AttrDouble(v.op, "capacity");
+  const double capacity = AttrDouble(v.op, "capacity"), imbalance = AttrDouble(v.op, "imbalance");
   const int64_t sequence = tokens.dims[1];
   if (experts < 1) return Mismatch(NumberText("experts", experts), "use 1 or more");
   if (choices < 1 || choices > experts) {
@@ -72,7 +72,8 @@ absl::StatusOr<RouteDims> FindRouteDims(const OpView& v, const Shape& tokens, in
     return Mismatch("attribute \"capacity\" is " + std::to_string(capacity),
                     "use slots relative to even routing, as 1.25, or leave it out to drop nothing");
   }
-  return MakeRouteDims(experts, groups, choices, run, sequence, capacity);
+  return MakeRouteDims(experts, groups, choices, run, sequence,
+                       capacity > 0 ? capacity : imbalance);
 }
 
 absl::Status ExpectChoices(const Tensor& ids, const Tensor& slots, const Tensor& tokens) {
@@ -103,6 +104,7 @@ std::vector<AttrDef> RouteAttrs() {
   return {{"groups", AttrType::kInt},
           {"run", AttrType::kInt},
           {"capacity", AttrType::kDouble},
+          OwnAttr("imbalance", AttrType::kDouble),
           OwnAttr("parts", AttrType::kInt)};
 }
 

@@ -24,8 +24,8 @@ Shape SlotShape(const RouteDims& d, const Shape& tokens);
 // because only entire runs can be routed.
 int64_t CountRuns(const Op& op, int64_t positions);
 
-// Attributes `groups`, `run`, `capacity`, and `parts`: the parts into which devices split the
-// experts.
+// Attributes `groups`, `run`, `capacity`, and those of passes: `parts`, into which devices split
+// the experts, and `imbalance`, a capacity for a price (annotate_queues.h).
 std::vector<AttrDef> RouteAttrs();
 
 // Routed tokens for tests: the results of `route` for some logits, with attributes that fit. Groups

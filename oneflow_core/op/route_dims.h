@@ -11,8 +11,8 @@
 //   experts      E                                                   required by dispatch, combine
 //   groups       G                                                   1
 //   run          R, a divisor of the sequence                        the sequence
-//   capacity     C = ceil(capacity k R / G); what comes later is     C = min(k, E / G) R: a token
-//                dropped, and its slot is -1                         chooses an expert once, so
+//   capacity     C = ceil(capacity k R / G), if that is less; what   C = min(k, E / G) R: a token
+//                comes later is dropped, and its slot is -1          chooses an expert once, so
 //                                                                    nothing is dropped
 #pragma once
 
@@ -32,10 +32,11 @@ struct RouteDims {
 inline RouteDims MakeRouteDims(int64_t experts, int64_t groups, int64_t choices, int64_t run,
                                int64_t sequence, double capacity) {
   RouteDims d{experts, groups, choices, run > 0 ? run : sequence};
-  d.slots = capacity > 0
-                ? static_cast<int64_t>(std::ceil(capacity * static_cast<double>(choices * d.run) /
-                                                 static_cast<double>(groups)))
-                : std::min(choices, d.of_group()) * d.run;
+  d.slots = std::min(choices, d.of_group()) * d.run;
+  if (capacity > 0) {
+    const double even = static_cast<double>(choices * d.run) / static_cast<double>(groups);
+    d.slots = std::min(d.slots, static_cast<int64_t>(std::ceil(capacity * even)));
+  }
   return d;
 }
 

@@ -64,9 +64,16 @@ const Row kModelRows[] = {
                  "Default: the preset's."},
     {.name = "norm_topk_prob", .value = "BOOL", .rare = true, .foreign = "normalized",
      .sentence = "Llama: weights of a token's choices add up to 1. Default: the preset's."},
+    {.name = "slots", .value = "NUMBER", .rare = true, .least = 0, .most = kMostExperts,
+     .sentence = "Llama: slots of a queue of experts, relative to even routing, as 1.25; later "
+                 "tokens are dropped. 0: none is. Default: the preset's."},
+    {.name = "slot_groups", .value = "N", .rare = true, .least = 0, .most = kMostExperts,
+     .sentence = "Llama: with --slots, groups of experts with a queue each, which devices that "
+                 "split experts must divide; 0: the largest divisor of the experts up to 8. "
+                 "Default: the preset's."},
     {.name = "capacity", .value = "NUMBER", .rare = true, .least = 0, .most = kMostExperts,
-     .sentence = "Llama: slots of an expert, relative to even routing, as 1.25; later tokens are "
-                 "dropped. 0: none is. Default: the preset's."},
+     .sentence = "Llama: --slots with a queue for each expert, the capacity factor of Switch "
+                 "Transformers and Megatron-LM. Default: 0, none."},
     {.name = "scores", .value = "softmax|sigmoid", .rare = true,
      .sentence = "Llama: scores of experts, from the router's logits. Default: the preset's."},
     {.name = "bias_rate", .value = "NUMBER", .rare = true, .least = 0, .most = 1,

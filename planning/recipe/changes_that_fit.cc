@@ -269,8 +269,10 @@ class Trial {
   }
 
   std::string Result() const {
-    const std::string text = found() ? "\nit fits with" + lines_
-                                     : "\nno flag that was tried makes it fit; use more devices";
+    const std::string text =
+        found() ? "\nit fits with" + lines_
+                : "\nno flag that was tried makes it fit; use more devices, or a batch, a "
+                  "sequence or layers that `oneflow search --largest` finds to fit";
     if (untried_.empty()) return text + narrow_;
     return absl::StrCat(text, narrow_, "\nnot tried within ", time_.most,
                         " s of CPU time: ", absl::StrJoin(untried_, "; "));

@@ -111,8 +111,11 @@ TEST_CASE("nothing is begun for which no time is left, and what was left out is 
   double now = 0;
   const Refusal none = Refuse(graph, request, memory, {.clock = [&] { return now += 30; }});
   CHECK(none.tried == std::vector<std::string>{"--loss_pieces=auto", "--shard=states"});
-  CHECK_THAT(none.text, Contains("no flag that was tried makes it fit; use more devices\nnot tried "
-                                 "within 20 s of CPU time: --shard=gradients; "));
+  CHECK_THAT(
+      none.text,
+      Contains("no flag that was tried makes it fit; use more devices, or a batch, "
+               "a sequence or layers that `oneflow search --largest` finds to fit\nnot tried "
+               "within 20 s of CPU time: --shard=gradients; "));
   // There is no time for a plan of 19 seconds: drafts alone.
   now = 0;
   const Refusal drafts =

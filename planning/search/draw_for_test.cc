@@ -9,6 +9,7 @@
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/device_memory.h"
+#include "oneflow_core/model/annotate_queues.h"
 #include "oneflow_core/model/model.h"
 #include "planning/search/blocks_by_slice.h"
 #include "planning/simulate/simulate_on.h"
@@ -51,7 +52,7 @@ proto::Graph DrawLlama(int64_t layers, int64_t hidden, int64_t sequence, bool mi
   if (mixture) {
     config.set_experts(dice->One<int64_t>({4, 8}));
     config.set_inner(hidden);
-    if (dice->Chance(.5)) config.set_capacity(1.25);
+    if (dice->Chance(.5)) config.set_slots(1.25), config.set_slot_groups(config.experts());
     if (dice->Chance(.3)) config.set_shared_inner(hidden);
   }
   return BuildModel(config);
@@ -111,6 +112,7 @@ SearchSpec DrawSpec(const DrawnRange& range, Dice* dice) {
                  "",
                  {}};
   PlanRequest& given = spec.given;
+  if (kind == 2) given.imbalance = kUsualImbalance;  // as the command line does
   given.cluster = ReadClusterForTest(cluster);
   given.cluster.set_name(cluster);
   given.cluster.mutable_device()->clear_memory_bytes();

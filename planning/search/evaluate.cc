@@ -34,11 +34,12 @@ absl::StatusOr<FoundPlan> EvaluatePlan(const proto::Plan& plan, const proto::Rec
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateProved(cluster, plan, "train", /*steps=*/2, kSkipAfter, kMostFirings));
   const Utilization utilization = FindUtilization(run);
+  const RunFigures figures = FindFigures(plan, "train");
   FoundPlan found{.candidate = candidate,
                   .step_seconds = run.StepSeconds(),
                   .bubble = utilization.bubble,
                   .exposed_exchange = FindExposed(utilization),
-                  .band = FindPlanBand(cluster, plan, "train")};
+                  .band = FindBand(cluster, figures)};
   for (const proto::StageMemory& memory : plan.memory()) {
     const bool device = memory.kind() == proto::DEVICE;
     int64_t* const most = device ? &found.bytes : &found.host_bytes;
@@ -47,9 +48,11 @@ absl::StatusOr<FoundPlan> EvaluatePlan(const proto::Plan& plan, const proto::Rec
   ASSIGN_OR_RETURN(const ModelRates rates,
                    FindModelRates(plan, "train", cluster, found.step_seconds));
   found.mfu = rates.mfu;
+  found.mfu_counts = WhatCounts(rates);
   if (rates.mfu) found.why_above_all = WhyAboveAll(*rates.mfu, rates.mfu_hidden);
   if (found.step_seconds > 0) {
-    found.tokens_a_second = CountTokens(plan, *train) / found.step_seconds;
+    found.device_tokens_a_second = figures.device_tokens / found.step_seconds;
+    found.tokens_a_second = found.device_tokens_a_second * static_cast<double>(figures.devices);
   }
   return found;
 }

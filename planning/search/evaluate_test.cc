@@ -2,10 +2,13 @@
 
 #include <catch2/catch.hpp>
 
+#include "oneflow_core/model/annotate_queues.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "planning/recipe/make_plan.h"
 #include "planning/search/draw_for_test.h"
 #include "planning/search/formula.h"
+#include "planning/search/model_shape.h"
 
 namespace oneflow {
 namespace {
@@ -56,6 +59,35 @@ TEST_CASE("evaluate: short plans have the largest of unequal data parts") {
     std::vector<PolicyCounts> counts;
     for (const int blocks : slices) counts.push_back({blocks});
     CHECK(*all->StepSeconds(counts) == Approx(step->seconds).epsilon(.02));
+  }
+}
+
+// By formulas and by short plans.
+TEST_CASE("evaluate: formulas count the empty slots of queues of experts") {
+  proto::Model config = MakeModel("family: 'llama' hidden: 1024 heads: 16 experts: 8");
+  config.set_layers(4), config.set_inner(2048), config.set_vocab(4096);
+  SearchSpec spec = SmallSpec("--batch=64");
+  spec.source = {BuildModel(config), "moe.textproto", {}};
+  const ModelShape shape = FindModelShape(spec.source.graph);
+  for (const char* flags : {"--mesh=expert=8 --micro_batches=4",
+                            "--mesh=data=2,expert=4 --micro_batches=4 --recompute=attention"}) {
+    for (const double imbalance : {1.0, 1.25, 2.0}) {
+      INFO(flags << ", imbalance " << imbalance);
+      const proto::Recipe group = Some(flags);
+      spec.given.imbalance = imbalance;
+      const auto one = MeasureShortPlan(spec.source, spec.given, OneDeviceSpec(spec.given, group));
+      const auto measured =
+          MeasureShortPlan(spec.source, spec.given, FindShortSpec(spec.given, group));
+      REQUIRE((one.ok() && measured.ok()));
+      const ShortCosts likely = FindLikelyCosts(spec.given, shape, group, *one);
+      CHECK(likely.last.saved.block == Approx(measured->last.saved.block).epsilon(.02));
+      const auto seconds = [](const ShortCosts& costs) {
+        return costs.last.spans.forward.block + costs.last.spans.backward.block;
+      };
+      // Products of a hot device are in short plans alone.
+      if (imbalance <= kUsualImbalance)
+        CHECK(seconds(likely) == Approx(seconds(*measured)).epsilon(.1));
+    }
   }
 }
 

@@ -131,7 +131,9 @@ class Exchanges {
     const double tokens = static_cast<double>(OneDeviceSpec(given, group).sequences) *
                           static_cast<double>(std::max<int64_t>(1, shape.sequence));
     stream_ = tokens / parts_.context * static_cast<double>(shape.hidden) * element;
-    routed_ = static_cast<double>(shape.top_k) * stream_ / parts_.tensor;
+    // Queues are sent with their empty slots.
+    const double slots = shape.slots > 0 ? shape.slots : std::max(1.0, given.imbalance);
+    routed_ = slots * static_cast<double>(shape.top_k) * stream_ / parts_.tensor;
   }
 
   double StreamBytes() const { return stream_; }
@@ -311,6 +313,7 @@ ShortPlanSpec OneDeviceSpec(const PlanRequest& given, const proto::Recipe& group
   Mesh mesh = FindMesh(group);
   const int64_t parts = int64_t{FindDegree(mesh, "data")} * FindDegree(mesh, "expert");
   spec.sequences = FindMostSequences(spec.sequences, 1, parts);
+  if (FindDegree(mesh, "expert") > 1) spec.slots = given.imbalance;
   // Without stages a backward is not split from the gradients of weights.
   const bool splits = group.schedule() == "zero_bubble";
   std::erase_if(mesh.axes, [&](const Mesh::Axis& axis) { return axis.name != "pipe" || !splits; });

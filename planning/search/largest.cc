@@ -315,7 +315,7 @@ Report DescribeLargest(const ResultFrame& frame, const std::vector<Growth>& grow
       absl::StrCat(FrameText(frame), "\n", frame.space, "\n", PlanTable({"largest"}, rows),
                    "\neach is the first plan that fits, not the fastest; sizes are told "
                    "apart to a sixteenth where the time is enough\n",
-                   BandLines(rows));
+                   BandLines(rows), MfuLines(rows));
   return {std::move(text), FrameJson(frame, {{"largest", std::move(list)}})};
 }
 

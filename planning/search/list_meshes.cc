@@ -47,8 +47,13 @@ bool IsUsualContext(const ModelShape& shape, int64_t degree) {
   return degree == 1 || (!splits_runs && shape.sequence / degree >= kLeastPositions);
 }
 
+// What devices that split experts divide.
+int64_t ExpertGroups(const ModelShape& shape) {
+  return shape.slot_groups > 0 ? shape.slot_groups : shape.experts;
+}
+
 bool MayHaveExpert(const ModelShape& shape, int64_t degree) {
-  return degree == 1 || (shape.experts > 0 && shape.experts % degree == 0);
+  return degree == 1 || (shape.experts > 0 && ExpertGroups(shape) % degree == 0);
 }
 
 // Calls `take` with each factorisation until it returns true.
@@ -117,7 +122,8 @@ absl::Status CheckFixedDegrees(const ModelShape& shape, const Fixes& fixed) {
   const bool mixture = shape.experts > 0;
   return check(
       "expert", [&](int degree) { return MayHaveExpert(shape, degree); },
-      mixture ? absl::StrCat("does not divide ", shape.experts, " experts")
+      mixture ? absl::StrCat("does not divide ", ExpertGroups(shape),
+                             shape.slot_groups > 0 ? " groups of experts" : " experts")
               : "the model is no mixture of experts",
       mixture ? "use a divisor of it" : "leave it out");
 }

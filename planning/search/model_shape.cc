@@ -69,6 +69,11 @@ ModelShape FindModelShape(const proto::Graph& graph) {
     };
     take_most("experts", &shape.experts);
     take_most("choices", &shape.top_k);
+    if (op.kind() == "dispatch") {
+      take_most("groups", &shape.slot_groups);
+      const auto slots = op.attr().find("capacity");
+      if (slots != op.attr().end()) shape.slots = slots->second.f();
+    }
     if (op.kind() == "embedding" && op.input_size() > 0) table = op.input(0);
   }
   for (const proto::Op& op : graph.op()) {

@@ -121,5 +121,23 @@ TEST_CASE("pareto: text, JSON and page show the front") {
                        Contains("</svg>") && Contains("</html>"));
 }
 
+TEST_CASE("notes beside a table are of all its plans, or name their rows") {
+  FoundPlan a{.mfu = 0.4}, b{.mfu = 0.5, .mfu_counts = "t² pairs"};
+  a.band.outside = b.band.outside = "8 devices";
+  a.band.devices = b.band.devices = "H100s";
+  std::vector<PlanRow> rows = {{{"8"}, &a}, {{"16"}, &b}, {{"none"}, nullptr}};
+  CHECK(BandLines(rows) ==
+        "predicted: times of a step (no run like this (8 devices on H100s) was compared)\n");
+  CHECK(MfuLines(rows) == "MFU (16): t² pairs\n");
+  b.band.outside = "";
+  a.mfu_counts = b.mfu_counts;
+  CHECK(BandLines(rows) ==
+        "predicted: times of a step (8) (no run like this (8 devices on H100s) was compared)\n"
+        "predicted: times of a step (16) (no run of this kind was compared)\n");
+  CHECK(MfuLines(rows) == "MFU: t² pairs\n");
+  b.mfu.reset();
+  CHECK(MfuLines(rows) == "MFU (8): t² pairs\n");
+}
+
 }  // namespace
 }  // namespace oneflow

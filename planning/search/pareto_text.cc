@@ -61,7 +61,7 @@ Report DescribeFront(const ResultFrame& frame, const ParetoResult& result) {
       AxisTitle(result.axis), "\n", frame.space, "\n", PlanTable(titles, front),
       "\nunder each plan stand the flags of `oneflow compile` that make it\n",
       priced ? "cost: of 10^9 tokens, in the unit of --price_per_device_hour\n" : "",
-      BandLines(front), "by the simulator's times, on\n");
+      BandLines(front), MfuLines(front), "by the simulator's times, on\n");
   for (const ParetoSearch& search : result.searches) text += "  " + SearchText(search);
   Json json = {{"model", frame.model},
                {"cluster", frame.cluster},

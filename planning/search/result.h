@@ -22,9 +22,11 @@ struct FoundPlan {
   double bubble = 0;            // share of a step
   double exposed_exchange = 0;  // seconds of a step, of the stage that has most
   double tokens_a_second = 0;   // 0: the graph reads no tokens
-  std::optional<double> mfu;    // none: the cluster does not say its peak
-  std::string why_above_all;    // of the MFU; else ""
-  Band band;                    // of step_seconds
+  double device_tokens_a_second = 0;
+  std::optional<double> mfu;  // none: the cluster does not say its peak
+  std::string mfu_counts;     // WhatCounts
+  std::string why_above_all;  // of the MFU; else ""
+  Band band;                  // of step_seconds
 };
 
 // What short plans say of a plan that is not compiled.

@@ -1,6 +1,8 @@
 #include "planning/search/result_text.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -34,12 +36,13 @@ Unit FindUnit(const std::vector<PlanRow>& plans) {
 }
 
 // The cells of a plan, of which the first kNumbers are numbers.
-constexpr size_t kNumbers = 6;
+constexpr size_t kNumbers = 7;
 std::vector<std::string> MakeCells(const FoundPlan& plan, const Unit& unit) {
   const proto::Recipe& candidate = plan.candidate;
   const auto words = [&](std::string_view name) { return ChoiceText(candidate, name); };
   return {TimeText(plan.step_seconds),
           DigitsText(static_cast<int64_t>(plan.tokens_a_second)),
+          DigitsText(std::llround(plan.device_tokens_a_second)),
           plan.mfu ? PercentText(*plan.mfu) : "-",
           absl::StrFormat("%.2f", static_cast<double>(plan.bytes) / unit.bytes),
           PercentText(plan.bubble),
@@ -102,6 +105,26 @@ std::string FasterText(const SearchResult& result, const std::string& than) {
                       " are known by formulas alone: the search ended before");
 }
 
+// A line for each note that plans have, behind `what`; it names its rows where not all have it.
+std::string GroupNotes(const std::vector<PlanRow>& plans, const char* what,
+                       const std::function<std::string(const FoundPlan&)>& note) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> notes;  // with their rows
+  for (const PlanRow& row : plans) {
+    if (row.plan == nullptr) continue;
+    const std::string words = note(*row.plan);
+    auto at = std::ranges::find_if(notes, [&](const auto& known) { return known.first == words; });
+    if (at == notes.end()) at = notes.insert(at, {words, {}});
+    at->second.push_back(row.first[0]);
+  }
+  std::string text;
+  for (const auto& [words, rows] : notes) {
+    if (words.empty()) continue;
+    const std::string which = notes.size() > 1 ? " (" + absl::StrJoin(rows, ", ") + ")" : "";
+    absl::StrAppend(&text, what, which, words, "\n");
+  }
+  return text;
+}
+
 nlohmann::ordered_json Known(const std::optional<double>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
 }
@@ -135,8 +158,9 @@ std::string PlanTable(const std::vector<std::string>& first_titles,
                       const std::vector<PlanRow>& plans) {
   const Unit unit = FindUnit(plans);
   std::vector<std::vector<std::string>> rows = {first_titles};
-  rows[0].insert(rows[0].end(), {"step", "tokens/s", "MFU", unit.name, "bubble", "exposed", "mesh",
-                                 "micro-batches", "schedule", "recompute", "shard", "offload"});
+  rows[0].insert(rows[0].end(),
+                 {"step", "tokens/s", "a device", "MFU", unit.name, "bubble", "exposed", "mesh",
+                  "micro-batches", "schedule", "recompute", "shard", "offload"});
   for (const PlanRow& row : plans) {
     rows.push_back(row.first);
     if (row.plan == nullptr) {
@@ -157,27 +181,23 @@ std::string PlanTable(const std::vector<std::string>& first_titles,
 }
 
 std::string BandLines(const std::vector<PlanRow>& plans) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> bands;  // with their rows
-  for (const PlanRow& row : plans) {
-    if (row.plan == nullptr) continue;
-    const std::string band = BandText(row.plan->band);
-    auto at = std::ranges::find_if(bands, [&](const auto& known) { return known.first == band; });
-    if (at == bands.end()) at = bands.insert(at, {band, {}});
-    at->second.push_back(row.first[0]);
-  }
-  std::string text;
-  for (const auto& [band, rows] : bands) {
-    const std::string which = bands.size() > 1 ? " (" + absl::StrJoin(rows, ", ") + ")" : "";
-    absl::StrAppend(&text, "predicted: times of a step", which, band, "\n");
-  }
-  return text;
+  return GroupNotes(plans, "predicted: times of a step",
+                    [](const FoundPlan& plan) { return BandText(plan.band); });
+}
+
+std::string MfuLines(const std::vector<PlanRow>& plans) {
+  return GroupNotes(plans, "MFU", [](const FoundPlan& plan) {
+    return plan.mfu && !plan.mfu_counts.empty() ? ": " + plan.mfu_counts : "";
+  });
 }
 
 std::string FrameText(const ResultFrame& frame) {
-  return absl::StrCat(frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster,
-                      frame.capacity > 0
-                          ? absl::StrCat(", ", ShortBytesText(frame.capacity + frame.kept), " each",
-                                         KeptText(frame.kept))
+  return absl::StrCat(
+      frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster,
+      frame.capacity > 0 ? absl::StrCat(", ", ShortBytesText(frame.capacity + frame.kept), " each",
+                                        KeptText(frame.kept))
+                         : "",
+      frame.imbalance > 0 ? absl::StrCat(", experts priced at an imbalance of ", frame.imbalance)
                           : "");
 }
 
@@ -189,6 +209,7 @@ nlohmann::ordered_json FrameJson(const ResultFrame& frame, nlohmann::ordered_jso
                                  {"device_kept_bytes", frame.kept},
                                  {"given", frame.given_flags},
                                  {"space", frame.space}};
+  if (frame.imbalance > 0) json["imbalance"] = frame.imbalance;
   json.update(facts);
   return json;
 }
@@ -209,12 +230,14 @@ nlohmann::ordered_json FoundPlanJson(const FoundPlan& plan, const std::string& b
                {"bytes_a_device", plan.bytes},
                {"host_bytes_a_device", plan.host_bytes},
                {"tokens_a_second", plan.tokens_a_second},
+               {"tokens_per_second_per_device", plan.device_tokens_a_second},
                {"mfu", nullptr},
                {"bubble", plan.bubble},
                {"exposed_exchange_seconds", plan.exposed_exchange},
                {"bits", bits},
                {"flags", flags}});
   if (plan.mfu) json["mfu"] = *plan.mfu;
+  if (plan.mfu && !plan.mfu_counts.empty()) json["mfu_counts"] = plan.mfu_counts;
   if (!plan.why_above_all.empty()) json["why_above_all"] = plan.why_above_all;
   return json;
 }
@@ -248,7 +271,7 @@ Report DescribeResult(const ResultFrame& frame, const SearchResult& result) {
                     "\n");
   }
   absl::StrAppend(&text, "predicted: step ", TimeText(found[simplest].step_seconds),
-                  BandText(found[simplest].band), "\n");
+                  BandText(found[simplest].band), "\n", MfuLines(rows));
   absl::StrAppend(&text, FasterText(result, simplest == 0 ? "" : " than 2"), "\n");
   return {
       std::move(text),
@@ -292,7 +315,8 @@ absl::Status NothingFound(const ResultFrame& frame, const SearchResult& result) 
   std::string what = absl::StrCat("nothing fits ", fitted, ": every plan group",
                                   counts.refused > 0 ? " that can be compiled" : "",
                                   " needs more, by a bound of its bytes");
-  std::string hint = "use more devices, or more of the host's memory (--host_memory)";
+  std::string hint =
+      "use more devices, more of the host's memory (--host_memory), or what --largest finds to fit";
   if (counts.open > 0) {
     what = absl::StrCat("no plan was found yet: ", DigitsText(counts.listed + counts.unlisted),
                         " of ", DigitsText(counts.groups), " plan groups were not looked at");

@@ -21,6 +21,7 @@ struct ResultFrame {
   int64_t kept = 0;         // bytes beside them that it leaves to others
   std::string given_flags;  // of compile, beside those of a candidate: "--graph=gpt.textproto ..."
   std::string space;        // DescribeSpace
+  double imbalance = 0;     // of experts, at which plans are priced; 0: they have no price
 };
 
 // All flags with which compile makes the plan of a candidate.
@@ -42,6 +43,8 @@ std::string PlanTable(const std::vector<std::string>& first_titles,
 // "predicted: times of a step ± 4 % (...)"; where bands differ, a line for each, which names its
 // rows by the first of their cells.
 std::string BandLines(const std::vector<PlanRow>& plans);
+// "MFU: t² pairs, ..." in the same way: what the MFU of each plan counts, where it may be misread.
+std::string MfuLines(const std::vector<PlanRow>& plans);
 
 // "gpt on 8 devices of h100, 79.11 GiB each, 3.0 GiB kept for CUDA, NCCL and cuBLAS".
 std::string FrameText(const ResultFrame& frame);

@@ -124,12 +124,28 @@ Transients FindTransients(const StageRun& stage, const StageCosts& costs,
   return found;
 }
 
+// Gives each expert a queue of its own: so one device has as many slots as all devices that would
+// split the experts.
+void BoundQueues(double slots, proto::Graph* graph) {
+  int64_t experts = 0;
+  for (const proto::Op& op : graph->op()) {
+    const auto of = op.attr().find("experts");
+    if (of != op.attr().end()) experts = std::max(experts, of->second.i());
+  }
+  for (proto::Op& op : *graph->mutable_op()) {
+    if (!op.attr().contains("experts") && !op.attr().contains("choices")) continue;
+    (*op.mutable_attr())["groups"].set_i(experts);
+    (*op.mutable_attr())["capacity"].set_f(slots);
+  }
+}
+
 absl::StatusOr<ShortRun> RunShort(const GraphSource& source, const PlanRequest& given,
                                   const ShortPlanSpec& spec, int blocks) {
   const PlanRequest options = ShortRequest(given, spec, blocks);
   const int stages = ShortStages(given, spec.group);
   GraphSource shorter{{}, source.file, {}};
   ASSIGN_OR_RETURN(shorter.graph, WithBlocks(source.graph, stages * blocks));
+  if (spec.slots > 0) BoundQueues(spec.slots, &shorter.graph);
   ASSIGN_OR_RETURN(const proto::Plan plan, MakeDraft(shorter, options));
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateProved(options.cluster, plan, "train", /*steps=*/2));
@@ -235,7 +251,7 @@ ShortPlanSpec FindShortSpec(const PlanRequest& given, const proto::Recipe& group
 
 std::string ShortPlanKey(const PlanRequest& given, const ShortPlanSpec& spec) {
   return absl::StrCat(ShortRecipe(given, spec).SerializeAsString(), " of ", spec.sequences, " on ",
-                      spec.devices);
+                      spec.devices, " with ", spec.slots);
 }
 
 absl::StatusOr<ShortCosts> MeasureShortPlan(const GraphSource& source, const PlanRequest& given,

@@ -94,9 +94,10 @@ Report DescribeSides(const ResultFrame& frame, const std::vector<Side>& sides) {
     }
     list.push_back(std::move(member));
   }
-  std::string text = absl::StrCat(
-      FrameText(frame), "\n", frame.space, "\n", PlanTable({"choices"}, rows),
-      "\nunder each plan stand the flags of `oneflow compile` that make it\n", BandLines(rows));
+  std::string text =
+      absl::StrCat(FrameText(frame), "\n", frame.space, "\n", PlanTable({"choices"}, rows),
+                   "\nunder each plan stand the flags of `oneflow compile` that make it\n",
+                   BandLines(rows), MfuLines(rows));
   return {std::move(text), FrameJson(frame, {{"compare", std::move(list)}})};
 }
 

@@ -238,6 +238,14 @@ TEST_CASE("space: experts have an axis of their own, which divides them and the 
   CHECK(meshes.contains("data=2,expert=6"));
   CHECK(meshes.contains("pipe=2,expert=3,tensor=2"));
   CHECK_FALSE(Meshes(Groups(Small(12, 12, "pipe=1"))).contains("data=2,expert=6"));
+  // Devices divide the groups of queues that the graph has.
+  config.set_slots(1.25), config.set_slot_groups(3);
+  const GraphSource queues = {BuildModel(config), "moe.textproto", {}};
+  const std::set<std::string> three = Meshes(Groups(Small(12, 12, "", queues)));
+  CHECK(three.contains("pipe=2,expert=3,tensor=2"));
+  CHECK_FALSE(three.contains("data=2,expert=6"));
+  CHECK_THAT(Error(Small(12, 12, "expert=6", queues)),
+             Contains("--fix=expert=6: does not divide 3 groups of experts; use a divisor of it"));
 }
 
 TEST_CASE("space: tensor axes over more devices than groups have two factors") {

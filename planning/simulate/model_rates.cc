@@ -1,13 +1,19 @@
 #include "planning/simulate/model_rates.h"
 
+#include <algorithm>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/graph/attr_proto.h"
 #include "oneflow_core/op/op_def.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/print/band.h"
+#include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 
 namespace oneflow {
@@ -38,6 +44,31 @@ CountedFlops CountFlops(const proto::Plan& plan, const proto::Program& program,
   const ProductSpec p = def->product(all);
   return {.model = 2.0 * static_cast<double>(p.batch) * static_cast<double>(p.m) *
                    static_cast<double>(p.n) * static_cast<double>(p.k)};
+}
+
+// A token reads as many slices of each weight of experts as it chooses experts.
+void CountParameters(const proto::Plan& plan, ModelRates* rates) {
+  double choices = 0;
+  for (const proto::Op& op : plan.graph().op()) {
+    const auto find = [&](const char* name) {
+      const auto found = op.attr().find(name);
+      return found == op.attr().end() ? 0 : found->second.i();
+    };
+    rates->has_window = rates->has_window || find("window") > 0;
+    choices = std::max(choices, static_cast<double>(find("choices")));
+  }
+  std::map<std::string, double> idle;  // by weight: elements that a token does not read
+  for (const proto::Variable& variable : plan.variable()) {
+    double elements = 1;
+    for (const int64_t d : variable.layout().dim()) elements *= static_cast<double>(d);
+    if (variable.layout().dim().empty() || elements == 0) continue;
+    idle[variable.name()] =
+        elements * std::max(0.0, 1 - choices / static_cast<double>(variable.layout().dim(0)));
+  }
+  rates->parameters = rates->active_parameters = static_cast<double>(ParameterCount(plan));
+  for (const proto::Op& op : plan.graph().op()) {
+    if (op.kind() == "expert_linear") rates->active_parameters -= idle[op.input(1)];
+  }
 }
 
 struct Sums {
@@ -74,7 +105,9 @@ absl::StatusOr<ModelRates> FindModelRates(const proto::Plan& plan, std::string_v
   double devices = 1;
   for (const proto::Mesh::Axis& axis : plan.mesh().axis()) devices *= axis.size();
   ModelRates rates;
+  CountParameters(plan, &rates);
   rates.model_flops = model.flops;
+  rates.hidden_flops = model_hidden.flops;
   rates.hardware_flops = rates.model_flops + repeated.flops;
   if (step_seconds <= 0) return rates;
   rates.model_flops_a_device_second = rates.model_flops / devices / step_seconds;
@@ -86,6 +119,23 @@ absl::StatusOr<ModelRates> FindModelRates(const proto::Plan& plan, std::string_v
     rates.hfu_hidden = (model_hidden.seconds + repeated_hidden.seconds) / all;
   }
   return rates;
+}
+
+std::string WhatCounts(const ModelRates& rates) {
+  constexpr double kNotable = 0.05;
+  std::vector<std::string> parts;
+  const double hidden = rates.model_flops > 0 ? rates.hidden_flops / rates.model_flops : 0;
+  const double mfu = rates.mfu.value_or(0);
+  const bool is_said = mfu > 1 && mfu - rates.mfu_hidden <= 1;  // by WhyAboveAll
+  if (!is_said && (rates.has_window || hidden >= kNotable)) {
+    parts.push_back(absl::StrCat(rates.has_window ? "pairs of the window" : "t² pairs", ", ",
+                                 PercentText(hidden), " of it hidden by causality"));
+  }
+  if (rates.active_parameters < rates.parameters) {
+    parts.push_back(absl::StrCat(CountText(rates.active_parameters), " of ",
+                                 CountText(rates.parameters), " parameters active"));
+  }
+  return absl::StrJoin(parts, "; ");
 }
 
 std::string WhyAboveAll(double utilization, double hidden) {

@@ -11,11 +11,8 @@
 
 namespace oneflow {
 
-// Tokens of a step of `program`, also where the orders hold several steps; 0 if the graph reads
-// none.
-double CountTokens(const proto::Plan& plan, const proto::Program& program);
-
-// Any program but "train" computes no training step.
+// Tokens are those of one step, also where the orders hold several. Any program but "train"
+// computes no training step.
 RunFigures FindFigures(const proto::Plan& plan, std::string_view program);
 
 Band FindPlanBand(const proto::Cluster& cluster, const proto::Plan& plan, std::string_view program);

@@ -6,6 +6,7 @@
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "planning/simulate/critical_path.h"
+#include "planning/simulate/run_figures.h"
 
 namespace oneflow {
 namespace {
@@ -206,6 +207,10 @@ SimulationSummary Summarize(const proto::Plan& plan, const std::string& cluster,
   summary.steps_a_round = run.steps_a_round;
   summary.step_seconds = run.StepSeconds();
   summary.seconds = run.seconds();
+  if (summary.step_seconds > 0) {
+    summary.device_tokens_a_second =
+        FindFigures(plan, summary.program).device_tokens / summary.step_seconds;
+  }
   for (const SimulatedRun::Repeat& repeat : run.repeats) {
     summary.repeats.push_back({repeat.begin, repeat.seconds, repeat.times});
   }

@@ -84,8 +84,9 @@ struct SimulationSummary {
   Band band;                                // of step_seconds; set by the caller
   double bubble = 0, bubble_over_busy = 0;  // Utilization
   bool moves_to_host = false;               // MovesToHost
-  std::optional<double> imbalance;          // of a mixture of experts: 1 is even routing
+  std::optional<double> imbalance;          // for which a mixture that drops nothing is priced
   double flops_a_device_second = 0;         // all that is computed, on average over the stages
+  double device_tokens_a_second = 0;        // 0: the graph reads no tokens
   std::optional<ModelRates> rates;          // the caller's to give
   std::optional<CoreSharing> sharing;       // set by the caller, if devices share cores
   std::vector<Repeat> repeats;

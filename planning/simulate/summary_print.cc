@@ -1,5 +1,6 @@
 // The two printers of a SimulationSummary: JSON and text.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -103,6 +104,8 @@ void AddRates(const ModelRates& rates, Json* json) {
   (*json)["model_flops_a_device_second"] = rates.model_flops_a_device_second;
   (*json)["mfu"] = RateJson(rates.mfu);
   (*json)["hfu"] = RateJson(rates.hfu);
+  const std::string counts = WhatCounts(rates);
+  if (!counts.empty()) (*json)["mfu_counts"] = counts;
   const std::string why = WhyAboveAll(rates.hfu.value_or(0), rates.hfu_hidden);
   if (!why.empty()) (*json)["why_above_all"] = why;
 }
@@ -237,19 +240,13 @@ std::string RatesText(const ModelRates& rates) {
   if (rates.model_flops == 0) return "";
   std::string text = absl::StrFormat("the model's products: %.4g TFLOP/s a device",
                                      rates.model_flops_a_device_second / 1e12);
-  if (rates.mfu) absl::StrAppend(&text, ", MFU ", PercentText(*rates.mfu));
-  if (!rates.hfu) return text + "\n";
+  if (!rates.mfu) return text + "\n";
+  const std::string counts = WhatCounts(rates);
+  absl::StrAppend(&text, ", MFU ", PercentText(*rates.mfu),
+                  counts.empty() ? "" : " (" + counts + ")");
   absl::StrAppend(&text, ", HFU ", PercentText(*rates.hfu));
   const std::string why = WhyAboveAll(*rates.hfu, rates.hfu_hidden);
   return absl::StrCat(text, why.empty() ? "" : "; ", why, "\n");
-}
-
-std::string ExpertsText(double imbalance) {
-  if (imbalance == 1) {
-    return "experts: every one has as many tokens; --imbalance=1.3 says what a hot one costs\n";
-  }
-  return absl::StrFormat("experts: the busiest device multiplies %.4g times its even share\n",
-                         imbalance);
 }
 
 std::string StepsText(const SimulationSummary& summary) {
@@ -272,7 +269,8 @@ std::string SummaryJson(const SimulationSummary& summary) {
                {"seconds", summary.seconds},
                {"bubble", summary.bubble},
                {"bubble_over_busy", summary.bubble_over_busy},
-               {"flops_a_device_second", summary.flops_a_device_second}};
+               {"flops_a_device_second", summary.flops_a_device_second},
+               {"tokens_per_second_per_device", summary.device_tokens_a_second}};
   if (summary.rates) AddRates(*summary.rates, &json);
   if (summary.imbalance) json["imbalance"] = *summary.imbalance;
   if (summary.sharing) {
@@ -296,11 +294,17 @@ std::string SummaryText(const SimulationSummary& summary) {
       "%s on %s: %d device%s, program %s, %s\n", summary.model, summary.cluster, summary.devices,
       summary.devices == 1 ? "" : "s", summary.program, StepsText(summary));
   absl::StrAppendFormat(
-      &text, "a step: %s%s; bubble %s of it (%s over busy time); %.4g TFLOP/s a device\n",
+      &text, "a step: %s%s; bubble %s of it (%s over busy time); %.4g TFLOP/s%s a device\n",
       TimeText(summary.step_seconds), BandText(summary.band), PercentText(summary.bubble),
-      PercentText(summary.bubble_over_busy), summary.flops_a_device_second / 1e12);
+      PercentText(summary.bubble_over_busy), summary.flops_a_device_second / 1e12,
+      summary.device_tokens_a_second > 0
+          ? " and " + DigitsText(std::llround(summary.device_tokens_a_second)) + " tokens/s"
+          : "");
   if (summary.rates) text += RatesText(*summary.rates);
-  if (summary.imbalance) text += ExpertsText(*summary.imbalance);
+  if (summary.imbalance) {
+    absl::StrAppendFormat(&text, "experts: priced at an imbalance of %.4g (docs/moe.md)\n",
+                          *summary.imbalance);
+  }
   if (summary.sharing && summary.sharing->slowdown() > 1) {
     absl::StrAppendFormat(
         &text, "%d kernel threads share %d cores: all work is taken to last %.3g times as long\n",

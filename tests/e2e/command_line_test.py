@@ -248,7 +248,7 @@ class PlanTest(FolderCase):
         head = text.split("\n\n")[0]
         self.assertRegex(head, r"^gpt: [\d,]+ parameters on 4 devices, mesh pipe=2,data=2\n"
                                r"memory: [\d,]+ bytes \([\d.]+ [KM]iB\) a device of 67,108,864 bytes \(64.0 MiB\), [\d.]+ %\n"
-                               r"predicted: step [\d.]+ [mu]s \(no run of this kind was compared\), [\d,]+ tokens/s, bubble [\d.]+ %, on a CPU of 100 GFLOP/s and 10 GB/s "
+                               r"predicted: step [\d.]+ [mu]s \(no run of this kind was compared\), [\d,]+ tokens/s \([\d,]+ a device\), bubble [\d.]+ %, on a CPU of 100 GFLOP/s and 10 GB/s "
                                r"\(no --cluster\)\nproof: live, memory-safe, type-safe\n"
                                r"axis pipe=2: blocks, 2 a stage\naxis data=2: batch$")
         self.assertEqual(head, self.oneflow("explain", "--plan=gpt.plan", "--memory=64M").split("\n\n")[0])

@@ -38,7 +38,7 @@ class DiffTest(FolderCase):
                       r"memory, registers and workspaces  +[0-9.]+ KiB -> [0-9.]+ KiB \(\+[0-9.]+ %\)  stage "]:
             self.assertRegex(text, words)
         self.assertNotIn("actors", text)
-        self.assertRegex(text, r"^simulated on .*\(no run of this kind was compared\)\n  time of a step(: .* in both\n|  .* -> )")
+        self.assertRegex(text, r"^simulated on .*\n  times \(no run of this kind was compared\)\n  time of a step(: .* in both\n|  .* -> )")
         tensor = self.diff("1f1b.plan", "tensor.plan")
         self.assertRegex(tensor, r"\n  bubble +[0-9.]+ % -> 0.0 %\n")
         self.assertRegex(tensor, r"\n  mesh +pipe=2 -> tensor=2\n")

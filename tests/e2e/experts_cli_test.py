@@ -26,7 +26,9 @@ class ExpertsCliTest(FolderCase):
                 ("--experts_per_token=9: is out of range: there are 8 experts; use 1 to 8", "--experts_per_token=9"),
                 ("--routed_positions=5: does not divide --sequence=16; use a divisor", "--routed_positions=5"),
                 ("--capacity=-1: is out of range; use 0 to 4096", "--capacity=-1"),
-                ("--capacity=0.0001: leaves less than one slot to an expert", "--capacity=0.0001"),
+                ("--capacity=0.0001: leaves less than one slot to a queue", "--capacity=0.0001"),
+                ("--slots=0.0001: leaves less than one slot to a queue", "--slots=0.0001"),
+                ("--slot_groups=3: acts on nothing without --slots", "--slot_groups=3"),
                 ("--aux_loss_coeff=-1: is out of range; use 0 to 1000", "--aux_loss_coeff=-1"),
                 ("--z_loss_coeff=-1: is out of range", "--z=-1"),
                 ("--scores=tanh: is not known; use softmax or sigmoid", "--scores=tanh"),
@@ -34,6 +36,10 @@ class ExpertsCliTest(FolderCase):
         ]:
             with self.subTest(flag):
                 self.refuse(words, "model", "llama", *MIXTURE, flag, "--out=x")
+        self.refuse("--capacity=1.25: is --slots with a queue for each expert, and --slots or --slot_groups is given, too", "model", "llama",
+                    *MIXTURE, "--slots=1.25", "--capacity=1.25", "--out=x")
+        self.refuse("--slot_groups=3: does not divide the 8 experts; use a divisor", "model", "llama", *MIXTURE, "--slots=1.25",
+                    "--slot_groups=3", "--out=x")
         for flag, name in [("--choices=2", "experts_per_token=2"), ("--shared=8", "shared_inner=8"), ("--capacity=1.25", "capacity=1.25"),
                            ("--norm_topk_prob=false", "norm_topk_prob=false")]:
             self.refuse(f"--{name}: acts on nothing in a model without experts; add --experts=N, or leave it out", "model", "llama", flag,
@@ -50,6 +56,8 @@ class ExpertsCliTest(FolderCase):
         ]:
             with self.subTest(words):
                 self.refuse(words, "compile", f"--graph={graph}.textproto", *flags, "--batch=12", "--out=x.plan")
+        self.refuse('--fix=slots=1.25: "slots" is nothing that the search chooses', "search", "--graph=moe.textproto", "--devices=2",
+                    "--cluster=h100", "--batch=4", "--fix=slots=1.25")
         # Without experts the axis is one that no layout is written for.
         run("model", "gpt", "--layers=1", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=64", "--out=gpt.textproto",
             cwd=self.dir)
@@ -88,13 +96,14 @@ class ExpertsCliTest(FolderCase):
         text = run("train", "--graph=two.textproto", "--batch=8", "--data=text.txt", "--steps=1", "--threads=1",
                    cwd=self.dir)[0]
         self.assertRegex(text, r"step 1/1  loss .*  hottest \d\.\d\dx  left")
+        self.assertRegex(text, r"\nMFU counts ([^\n]*; )?[\d.]+ thousand of [\d.]+ thousand parameters active\n")
 
     def test_a_run_warns_once_of_what_it_drops(self):
         run("model", "llama", *MIXTURE, "--capacity=0.5", "--out=small.textproto", cwd=self.dir)
         lines, err = self.train("small.textproto", "expert=2")
         self.assertEqual(err.count("of its choices of experts"), 1)
         self.assertRegex(err, r"warning: step 1 dropped [5-9]\d\.\d % of its choices of experts, which were full; write the "
-                         r"model with a larger --capacity")
+                         r"model with more --slots")
         for line in lines:
             self.assertGreaterEqual(line["dropped"], 0.5)
         # Each has a slot for all tokens of a sequence.
@@ -102,6 +111,15 @@ class ExpertsCliTest(FolderCase):
         lines, err = self.train("large.textproto", "expert=2")
         self.assertNotIn("of its choices", err)
         self.assertEqual([line["dropped"] for line in lines], [0] * 4)
+
+    def test_full_queues_drop_the_same_choices_in_any_number_of_processes(self):
+        run("model", "llama", *MIXTURE, "--slots=1.1", "--slot_groups=4", "--out=slots.textproto", cwd=self.dir)
+        alone = [(line["dropped"], line["expert_shares"]) for line in self.train("slots.textproto", "data=1")[0]]
+        self.assertGreater(min(dropped for dropped, _ in alone), 0)
+        for mesh, *flags in [("expert=2", "--processes=2"), ("data=2,expert=2", "--processes=2")]:
+            with self.subTest(mesh):
+                lines = self.train("slots.textproto", mesh, *flags)[0]
+                self.assertEqual([(line["dropped"], line["expert_shares"]) for line in lines], alone)
 
     def test_biases_that_a_rule_moves_go_on_from_a_checkpoint(self):
         run("model", "llama", *MIXTURE, "--scores=sigmoid", "--bias_rate=0.01", "--out=bias.textproto", cwd=self.dir)
@@ -112,21 +130,85 @@ class ExpertsCliTest(FolderCase):
         rest = self.train("bias.textproto", "data=2", *saved, "--resume")[0]
         self.assertEqual([[line[key] for key in seen] for line in rest], whole[2:])
 
+    def price(self, *flags, code=0):
+        return run("compile", "--graph=wide.textproto", "--mesh=expert=4", "--batch=8", *flags, cwd=self.dir, code=code)
+
+    def test_a_price_stands_beside_the_worst(self):
+        run("model", "llama", *MIXTURE, "--hidden=64", "--inner=256", "--sequence=128", "--out=wide.textproto", cwd=self.dir)
+        self.assertRegex(self.price()[0], r"\nmemory: .* a device, at an imbalance of experts of 1.25, .* at the worst\n")
+        at = lambda *flags: json.loads(self.price("--format=json", *flags)[0])["headline"]
+        usual, written = at(), at("--out=wide.plan")
+        self.assertEqual(usual["price"]["imbalance"], 1.25)
+        # What is written has room for any routing, and says so.
+        self.assertNotIn("price", written)
+        self.assertEqual(usual["bytes_a_device"], written["bytes_a_device"])
+        self.assertLess(usual["price"]["bytes_a_device"], written["bytes_a_device"])
+        self.assertLess(usual["step_seconds"], written["step_seconds"])
+        self.assertEqual(at("--imbalance=1")["bytes_a_device"], written["bytes_a_device"])
+        self.assertLess(at("--imbalance=1")["price"]["bytes_a_device"], usual["price"]["bytes_a_device"])
+        # Two of four devices' worth of queues: one device has all tokens.
+        worst = at("--imbalance=4")["price"]
+        self.assertEqual(worst["bytes_a_device"], written["bytes_a_device"])
+        for verb in "explain", "simulate":
+            said = json.loads(run(verb, "--graph=wide.textproto", "--mesh=expert=4", "--batch=8", "--format=json", cwd=self.dir)[0])
+            self.assertEqual(said.get("headline", said)["step_seconds"], usual["step_seconds"], verb)
+        # Between the two the imbalance that fits is known, and the next one does not fit.
+        memory = (usual["price"]["bytes_a_device"] + written["bytes_a_device"]) // 2
+        between = at(f"--memory={memory}")["price"]
+        self.assertGreater(between["fits_up_to"], 1.25)
+        self.assertLess(between["fits_up_to"], 4)
+        self.assertLessEqual(at(f"--imbalance={between['fits_up_to']}")["price"]["bytes_a_device"], memory)
+        self.assertGreater(at(f"--imbalance={between['fits_up_to'] * 1.1}")["price"]["bytes_a_device"], memory)
+        self.assertIn(f"too much at the worst: it fits up to imbalance {between['fits_up_to']}\n", self.price(f"--memory={memory}")[0])
+        for verb in ["compile", "--out=x.plan"], ["train", "--data=text.txt", "--steps=1"]:
+            self.write("text.txt", bytes(range(32, 120)) * 20)
+            self.refuse("memory of stage 0: needs ", *verb, "--graph=wide.textproto", "--mesh=expert=4", "--batch=8", f"--memory={memory}")
+        self.assertIn(f"it fits up to imbalance {between['fits_up_to']} of experts", self.price(f"--memory={memory}", "--out=x.plan", code=2)[1])
+
+    def test_a_price_that_cannot_be(self):
+        alone = "--imbalance: acts on nothing: no devices split the experts of a mixture that drops nothing; leave it out"
+        for words, graph, *flags in [
+                ("--imbalance=0.5: is out of range; use the slots of queues", "moe", "--mesh=expert=2", "--imbalance=0.5"),
+                ("--imbalance: is for a price, and a plan is written", "moe", "--mesh=expert=2", "--imbalance=2", "--out=x.plan"),
+                (alone, "moe", "--mesh=data=2", "--imbalance=2"),
+                (alone, "capacity", "--mesh=expert=2", "--imbalance=2"),
+        ]:
+            with self.subTest(words):
+                self.refuse(words, "compile", f"--graph={graph}.textproto", *flags)
+        self.refuse(alone, "search", "--graph=capacity.textproto", "--devices=2", "--cluster=h100", "--batch=4", "--imbalance=2")
+
+    def test_a_search_prices_and_writes_what_drops_nothing(self):
+        run("model", "llama", *MIXTURE, "--hidden=64", "--inner=256", "--sequence=128", "--out=wide.textproto", cwd=self.dir)
+        search = ["search", "--graph=wide.textproto", "--devices=4", "--cluster=h100", "--batch=8", "--fix=expert=4,micro_batches=1,recompute=none",
+                  "--format=json"]
+        found = json.loads(run(*search, "--out=found.plan", cwd=self.dir)[0])
+        self.assertEqual(found["imbalance"], 1.25)
+        shown = found["plans"][found["simplest"]]
+        self.assertLess(shown["bytes_a_device"], found["worst_bytes_a_device"])
+        plan = json.loads(run("explain", "--plan=found.plan", "--format=json", cwd=self.dir)[0])
+        self.assertEqual(plan["headline"]["bytes_a_device"], found["worst_bytes_a_device"])
+        text = run(*search[:-1], "--imbalance=2", cwd=self.dir)[0]
+        self.assertIn("experts priced at an imbalance of 2\n", text)
+        self.assertRegex(text, r"plan 1 needs [\d.]+ MiB at an imbalance of experts of 2, [\d.]+ MiB at the worst\n")
+        memory = f"--memory={(shown['bytes_a_device'] + found['worst_bytes_a_device']) // 2}"
+        out, err = run(*search, memory, "--out=none.plan", cwd=self.dir, code=2)
+        self.assertGreater(json.loads(out)["fits_up_to"], 1.25)
+        self.assertIn("of experts, and a plan that is written has room for any", err)
+
     def test_a_hot_expert_costs_time(self):
         self.compile("moe.textproto", "expert=2")
         with open(f"{self.dir}/slow.textproto", "w", encoding="utf-8") as out:  # kernels, not issuing them, take the time
             out.write("device { kind: CUDA peak_flops: 1e12 memory_bandwidth: 1e11 }\n")
-        cluster = "--cluster=slow.textproto"
-        text = run("simulate", "--plan=moe.plan", cluster, cwd=self.dir)[0]
-        self.assertIn("experts: every one has as many tokens; --imbalance=1.3 says what a hot one costs\n", text)
+        simulate = ["simulate", "--plan=moe.plan", "--cluster=slow.textproto"]
+        self.assertNotIn("experts:", run(*simulate, cwd=self.dir)[0])
+        self.assertIn("experts: priced at an imbalance of 1.5 (docs/moe.md)\n", run(*simulate, "--imbalance=1.5", cwd=self.dir)[0])
         steps = []
         for imbalance in (1, 100):
-            summary = json.loads(run("simulate", "--plan=moe.plan", cluster, f"--imbalance={imbalance}", "--format=json",
-                                     cwd=self.dir)[0])
+            summary = json.loads(run(*simulate, f"--imbalance={imbalance}", "--format=json", cwd=self.dir)[0])
             self.assertEqual(summary["imbalance"], imbalance)
             steps.append(summary["step_seconds"])
         self.assertLess(steps[0], steps[1])
-        self.refuse("--imbalance=0.5: is out of range", "simulate", "--plan=moe.plan", cluster, "--imbalance=0.5")
+        self.refuse("--imbalance=0.5: is out of range", *simulate, "--imbalance=0.5")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 // Mixtures of experts: any mesh gives the losses of one device, whatever splits the experts, with
-// and without a capacity; and what changes no bit elsewhere changes none here. Biases that a rule
-// moves even out the experts.
+// and without slots that are full; and what changes no bit elsewhere changes none here. Biases that
+// a rule moves even out the experts.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -9,7 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "actor_runtime/exec/runtime.h"
 #include "catch2/catch.hpp"
+#include "compiler/compile.h"
+#include "oneflow_core/base/strings.h"
 #include "oneflow_core/model/model.h"
 #include "tests/e2e/small_run.h"
 
@@ -17,7 +20,8 @@ namespace oneflow {
 namespace {
 
 struct Mixture {
-  double capacity = 0;
+  double slots = 0;
+  int64_t slot_groups = 4, experts = 4;
   int64_t groups = 0;       // of a mixture that drops nothing; 0: as the mesh says
   bool one_expert = false;  // every token chooses the first experts
   int64_t shared = 0;
@@ -29,8 +33,9 @@ proto::Model Config(const Mixture& mixture) {
   config.set_layers(2), config.set_hidden(16), config.set_inner(12), config.set_heads(4),
       config.set_groups(4);
   config.set_head_dim(4), config.set_sequence(8), config.set_vocab(24), config.set_tied(true);
-  config.set_experts(4), config.set_experts_per_token(2);
-  config.set_capacity(mixture.capacity), config.set_shared_inner(mixture.shared);
+  config.set_experts(mixture.experts), config.set_experts_per_token(2);
+  config.set_slots(mixture.slots), config.set_slot_groups(mixture.slot_groups);
+  config.set_shared_inner(mixture.shared);
   config.set_bias_rate(mixture.bias_rate);
   if (mixture.bias_rate > 0) config.set_scores("sigmoid"), config.set_aux_loss_coeff(0);
   return config;
@@ -99,7 +104,7 @@ const std::vector<std::string> kExpertMeshes = {"expert=2", "data=2,expert=2", "
 TEST_CASE("20 steps of a mixture on any mesh give the losses of one device within 1e-5") {
   const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
   size_t turn = 0;
-  for (const Mixture& mixture : {Mixture{}, Mixture{.groups = 4}, Mixture{.capacity = 1.25},
+  for (const Mixture& mixture : {Mixture{}, Mixture{.groups = 4}, Mixture{.slots = 1.25},
                                  Mixture{.shared = 8}, Mixture{.one_expert = true}}) {
     const SmallResult one = Train(MakeRun("", mixture));
     REQUIRE(one.losses.back() < one.losses.front() - 0.5);  // it learns
@@ -109,7 +114,7 @@ TEST_CASE("20 steps of a mixture on any mesh give the losses of one device withi
     const std::vector<std::string>& meshes = few ? kExpertMeshes : kMeshes;
     for (size_t i = first; i < meshes.size(); i += every) {
       const std::string& mesh = meshes[i];
-      INFO(mesh << ", capacity " << mixture.capacity << ", groups " << mixture.groups << ", shared "
+      INFO(mesh << ", slots " << mixture.slots << ", groups " << mixture.groups << ", shared "
                 << mixture.shared << (mixture.one_expert ? ", one expert" : ""));
       CheckNear(Train(MakeRun(mesh, mixture)), one, 1e-5);
     }
@@ -126,9 +131,9 @@ TEST_CASE("experts may lie on a factor of data") {
 }
 
 TEST_CASE("schedule, stages, threads, recomputation and split states change no bit of a mixture") {
-  for (const Mixture& mixture : {Mixture{}, Mixture{.capacity = 1.25}}) {
+  for (const Mixture& mixture : {Mixture{}, Mixture{.slots = 1.25}}) {
     for (const std::string rest : {"", "data=2,expert=2"}) {
-      INFO(rest << ", capacity " << mixture.capacity);
+      INFO(rest << ", slots " << mixture.slots);
       SmallRun run = MakeRun(rest, mixture);
       run.steps = 5;
       const SmallResult one = Train(run);
@@ -160,15 +165,56 @@ TEST_CASE("schedule, stages, threads, recomputation and split states change no b
   }
 }
 
+// Queues are those of the graph: neither their number nor their slots follow what splits experts,
+// tokens, micro-batches or blocks.
+TEST_CASE("any mesh and any number of micro-batches drop the same choices") {
+  SmallRun run = MakeRun("", {.slots = 1.1, .slot_groups = 4, .experts = 8});
+  run.steps = 8;
+  const SmallResult one = Train(run);
+  REQUIRE(one.choices.size() == 8);
+  for (const std::vector<double>& choices : one.choices) {
+    REQUIRE(choices.size() == 9);
+    REQUIRE(choices.back() > 0);
+  }
+  for (const auto& [mesh, micro_batches] : {std::pair("", 8),
+                                            {"data=2", 2},
+                                            {"tensor=2", 2},
+                                            {"pipe=2", 4},
+                                            {"expert=2", 2},
+                                            {"expert=2", 1},
+                                            {"expert=4", 4},
+                                            {"data=2,expert=2", 4},
+                                            {"tensor=2,expert=2", 1},
+                                            {"pipe=2,expert=4", 4},
+                                            {"pipe=2,data=2,expert=2", 2}}) {
+    INFO(mesh << ", micro-batches " << micro_batches);
+    run.Set("mesh", mesh);
+    run.recipe.set_micro_batches(micro_batches);
+    const SmallResult other = Train(run);
+    CheckNear(other, one, 1e-5);
+    CHECK(other.choices == one.choices);
+  }
+}
+
 // Half of the choices of a router that knows one pair of experts find no slot.
 TEST_CASE("a capacity drops what comes too late") {
   Mixture mixture{.one_expert = true};
   const SmallResult all = Train(MakeRun("", mixture));
-  mixture.capacity = 1;
+  mixture.slots = 1;
   const SmallResult some = Train(MakeRun("", mixture));
   CHECK(some.losses[0] != all.losses[0]);
-  mixture.capacity = 2;  // k R / E slots, times E / k
+  mixture.slots = 2;  // k R / E slots, times E / k
   CHECK(Train(MakeRun("", mixture)) == all);
+}
+
+TEST_CASE("a plan that is priced does not run") {
+  const SmallRun run = MakeRun("expert=2");
+  const absl::StatusOr<proto::Plan> price =
+      Compile(BuildModel(Config({})), "moe", {.recipe = run.recipe, .imbalance = 1.25});
+  REQUIRE(price.ok());
+  CHECK_THAT(std::string(ToStd(Runtime::Create(*price, {}).status().message())),
+             Catch::Contains("has queues of a plan that is priced and not run: they would drop "
+                             "tokens; compile the graph again"));
 }
 
 // The largest share of the choices of a step that one of four experts has.
@@ -216,7 +262,7 @@ TEST_CASE("a rule evens out experts by their biases, which are the same on any m
 }
 
 TEST_CASE("schedule, recomputation and split states change no bit of what a rule moves") {
-  SmallRun run = MakeRun("expert=2", {.capacity = 1.25, .bias_rate = 0.02});
+  SmallRun run = MakeRun("expert=2", {.slots = 1.25, .bias_rate = 0.02});
   run.steps = 3;
   const Trained one = TrainAndSave(run);
   SmallRun other = run;

@@ -65,6 +65,7 @@ class JsonNamesTest(unittest.TestCase):
             write("text.txt", "".join(f"line {i} of a text\n" for i in range(200)))
             run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256", "--out=gpt.textproto",
                 cwd=folder)
+            run("model", "llama", "--preset=llama-tiny", "--experts=4", "--out=moe.textproto", cwd=folder)
             graph, train = "--graph=gpt.textproto", ("--data=data/train.bin", "--batch=4", "--steps=8", "--threads=1")
             run("compile", graph, "--mesh=pipe=2,data=2", "--batch=8", "--micro_batches=2", "--out=c.plan", cwd=folder)
             write("systems.textproto", 'system { name: "one" what: "One" slowdown: 1 region { sequence { most: 9 } parameters { most: 1e6 } '
@@ -78,6 +79,8 @@ class JsonNamesTest(unittest.TestCase):
                 "compile, headline of what rests on the host": json.dumps(json.loads(printed(
                     "compile", graph, "--batch=8", "--offload=states,weights", "--cluster=h100", "--device=cpu",
                     "--out=b.plan"))["headline"]),
+                "compile, price in the headline": json.dumps(json.loads(printed(
+                    "compile", "--graph=moe.textproto", "--mesh=expert=2", "--batch=8"))["headline"]["price"]),
                 "explain": printed("explain", "--plan=a.plan", "--processes=2"),
                 "simulate": printed("simulate", "--plan=c.plan", "--processes=2", "--steps=200"),
                 "simulate on a cluster": printed("simulate", "--plan=b.plan", "--cluster=h100"),

@@ -2,6 +2,7 @@
 import collections
 import json
 import os
+import re
 import unittest
 
 from tests.e2e.cli import FolderCase, run
@@ -178,6 +179,35 @@ class SimulateTest(FolderCase):
         half = dense + 6 * tokens * layers * ((choices / 2 - 1) * 3 * hidden * inner + hidden * experts)  # half are dropped
         self.assertEqual(self.count_flops(model=[*flags[:2], "--capacity=0.5"]), (half, half))
         self.assertEqual(self.count_flops(model=flags, mesh="expert=2,data=2"), (mixture, mixture))
+
+    def test_an_mfu_says_what_it_counts(self):
+        def told(*model, mesh="data=2"):
+            run("model", "llama", "--layers=2", "--heads=2", "--hidden=16", "--inner=32", "--vocab=256", "--out=counts.textproto", *model,
+                cwd=self.dir)
+            flags = ("--graph=counts.textproto", f"--mesh={mesh}", "--batch=8", "--cluster=h100", "--device=cpu")
+            text = run("simulate", *flags, cwd=self.dir)[0]
+            headline = run("compile", *flags, "--out=counts.plan", cwd=self.dir)[0]
+            result = json.loads(run("simulate", *flags, "--format=json", cwd=self.dir)[0])
+            counts = result.get("mfu_counts", "")
+            words = re.escape(f" ({counts})") if counts else ""
+            self.assertRegex(text, "MFU [0-9.]+ %" + words + ", HFU")
+            self.assertRegex(headline, "MFU [0-9.]+ %" + words + ", bubble")
+            tokens = result["tokens_per_second_per_device"]
+            self.assertRegex(text, f" TFLOP/s and {tokens:,.0f} tokens/s a device\n")
+            self.assertRegex(headline, rf" tokens/s \({tokens:,.0f} a device\)")
+            return counts
+        self.assertEqual("", told("--sequence=8"))
+        # Of 12 t² d FLOPs of attention, a layer, causality hides (t - 1) / 2t.
+        sequence, hidden = 512, 16
+        attention = 12 * sequence ** 2 * hidden * 2
+        share = lambda all_: f"{100 * attention * (sequence - 1) / (2 * sequence) / all_:.1f} %"
+        dense = self.count_flops(sequence=sequence, batch=1)[0]
+        self.assertEqual(f"t² pairs, {share(dense)} of it hidden by causality", told(f"--sequence={sequence}"))
+        self.assertRegex(told("--sequence=64", "--window=8"), r"^pairs of the window, [0-9.]+ % of it hidden by causality$")
+        # Of four experts a token reads one; three products, two layers.
+        all_, active = (256 * 16 + 16 + 2 * (2 * 16 + 4 * 16 * 16 + 4 * 16 + n * 3 * 16 * 32) for n in (4, 1))
+        self.assertEqual(f"{active / 1000:.3g} thousand of {all_ / 1000:.3g} thousand parameters active",
+                         told("--sequence=8", "--experts=4", "--experts_per_token=1"))
 
     def test_what_is_above_100_percent_says_why(self):
         run("model", "llama", "--layers=1", "--heads=1", "--hidden=16", "--inner=16", "--sequence=4096", "--vocab=256", "--out=long.textproto",

@@ -50,7 +50,7 @@ class SystemsTest(FolderCase):
                 self.assertRegex(self.simulate(*flags), r"\na step: [0-9.]+ [mu]?s" + words + "; bubble")
                 self.assertRegex(explain(*flags), r"\npredicted: step [0-9.]+ [mu]?s" + words + ", [0-9,]+ tokens/s")
                 self.assertRegex(compile_(*flags), r"\npredicted: step [0-9.]+ [mu]?s" + words + ", [0-9,]+ tokens/s")
-                self.assertRegex(diff(*flags), r"(?m)^simulated on .*" + words + "$")
+                self.assertRegex(diff(*flags), r"(?m)^  times" + words + "$")
                 for told in (json.loads(self.simulate(*flags, "--format=json")), json.loads(explain(*flags, "--format=json"))["headline"],
                              json.loads(compile_(*flags, "--format=json"))["headline"]):
                     self.assert_band(json_, told["compared"], told["step_seconds"])
@@ -91,6 +91,17 @@ class SystemsTest(FolderCase):
         self.assertLess(step(fast, "--system=one"), step(fast))
         run("compile", "--graph=gpt.textproto", fast, "--system=one", "--out=fast.plan", cwd=self.dir)
         run("simulate", "--plan=fast.plan", cwd=self.dir)
+
+    def test_a_search_and_its_recipe_are_for_the_system(self):
+        made = self.cluster(systems(slowdown=1.25))
+        search = ("search", "--graph=gpt.textproto", "--devices=1", "--batch=4", made, "--system=one", "--out_recipe=one.recipe")
+        self.assertIn("--out_recipe: cannot say --memory and --system but by the plan", run(*search, cwd=self.dir, code=2)[1])
+        found = json.loads(run(*search, "--out=one.plan", "--format=json", cwd=self.dir)[0])
+        plan = found["plans"][found["simplest"]]
+        self.assertEqual("one", plan["compared"]["system"])
+        self.assertIn("--system=one", plan["flags"])
+        run("compile", "--recipe=one.recipe", "--out=again.plan", cwd=self.dir)
+        self.assertEqual(self.read("one.plan"), self.read("again.plan"))
 
     def test_a_system_that_is_not_there(self):
         made = self.cluster(systems())

@@ -1,9 +1,10 @@
 """Numerics of `tools/bench fit` against closed forms: least squares, intervals, rows left out, cluster files, orders of pairs."""
 import collections
 import math
+import types
 import unittest
 
-from benchmarks import cluster_text, least_squares
+from benchmarks import cluster_text, least_squares, systems
 from benchmarks.published_errors import flat_errors, misordered, misranked, summarize
 
 # Work of rows in three resources; a row takes the sum of work / rate, with the rates as the numbers to find.
@@ -105,12 +106,50 @@ class ClusterTextTest(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, message):
                 cluster_text.read_sustained(text, ["waves"])
 
-    def test_comparison_is_added_once(self):
-        once = cluster_text.write_compared(CLUSTER, 5, 0.01234, 0.05, "runs")
-        self.assertTrue(once.endswith('}\ncompared { runs: 5 mean: 0.0123 sigma: 0.0500 what: "runs" }\n'))
-        twice = cluster_text.write_compared(once, 6, 0.1, 0.2, "more runs")
-        self.assertEqual(1, twice.count("compared"))
-        self.assertIn("runs: 6 mean: 0.1000", twice)
+    def test_systems_replace_those_of_the_file(self):
+        region = {"experts": True, "runs": 3, "models": 2, "sigma": 0.05, "sequence": (1024, 8192), "parameters": (1e8, 7e10),
+                  "devices": (8, 64), "device_tokens": (2048, 4096)}
+        found = [{"name": "one", "what": "System one", "slowdown": 1.0, "regions": [region]},
+                 {"name": "two", "what": "System two", "slowdown": 1.25, "regions": []}]
+        once = cluster_text.write_between(cluster_text.write_systems(CLUSTER, found), 0.1, 3, "Xs")
+        self.assertTrue(once.startswith(CLUSTER))
+        self.assertEqual({"one": 1.0, "two": 1.25}, cluster_text.read_slowdowns(once))
+        self.assertIn("experts: true", once)
+        self.assertIn("sequence { least: 1024 most: 8192 }", once)
+        self.assertIn("parameters { least: 1e+08 most: 7e+10 }", once)
+        self.assertTrue(once.endswith('between_systems { sigma: 0.1 freedom: 3 what: "Xs" }\n'))
+        moved = cluster_text.write_slowdowns(once, {"two": 1.5, "three": 9.0})
+        self.assertEqual({"one": 1.0, "two": 1.5}, cluster_text.read_slowdowns(moved))
+        twice = cluster_text.write_between(cluster_text.write_systems(once, found[:1]), 0.2, 4, "Xs")
+        self.assertEqual({"one": 1.0}, cluster_text.read_slowdowns(twice))
+        self.assertEqual(1, twice.count("between_systems"))
+
+
+class SystemsTest(unittest.TestCase):
+    def test_few_runs_have_the_spread_of_all(self):
+        figures = {"experts": False, "sequence": 2048, "parameters": 1e9, "devices": 8, "device_tokens": 4096}
+        row = lambda table, model, system, **other: types.SimpleNamespace(
+            table=table, model=model, system=types.SimpleNamespace(of=system), figures={**figures, **other})
+        rows = [row("t", "a", "megatron"), row("t", "b", "megatron", sequence=4096), row("t", "b", "megatron", sequence=32768),
+                row("u", "a", "mpt", experts=True, devices=512)]
+        errors = [0.02, -0.04, 0.1, 0.0]
+        megatron, mpt = systems.find_systems(rows, errors, {"mpt": 1.1})
+        self.assertEqual(("megatron", 1.0, "mpt", 1.1), (megatron["name"], megatron["slowdown"], mpt["name"], mpt["slowdown"]))
+        typical = sum(e * e for e in errors) / 4
+        short, long = megatron["regions"]
+        self.assertEqual((2, 2, False), (short["runs"], short["models"], short["experts"]))
+        self.assertAlmostEqual(math.sqrt((0.02**2 + 0.04**2 + 4 * typical) / 6), short["sigma"])
+        self.assertAlmostEqual(math.sqrt((0.1**2 + 4 * typical) / 5), long["sigma"])
+        self.assertEqual((2048 / 1.5, 4096 * 1.5), short["sequence"])
+        self.assertEqual((32768 / 1.5, 32768 * 1.5), long["sequence"])
+        region, = mpt["regions"]
+        self.assertEqual((True, 128, 2048), (region["experts"], *region["devices"]))
+        self.assertAlmostEqual(math.sqrt(4 * typical / 5), region["sigma"])  # not 0
+
+    def test_between_systems(self):
+        sigma, freedom = systems.find_between([{"a": 1.0, "b": 1.1, "c": 0.9}, {"a": 2.0, "b": 2.4}, {"a": 1.0}])
+        self.assertEqual(3, freedom)
+        self.assertAlmostEqual(math.sqrt((math.log(1.1)**2 + math.log(0.9)**2 + math.log(1.2)**2) / 3), sigma)
 
 
 class ErrorsTest(unittest.TestCase):

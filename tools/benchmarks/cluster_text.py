@@ -55,8 +55,13 @@ def write_slowdowns(text, slowdowns):
     return SYSTEM.sub(replace, text)
 
 
+def print_figure(value):
+    """Three digits of a large figure, all of those of a small one."""
+    return f"{value:.3g}" if value >= 1e6 else f"{round(value)}"
+
+
 def print_range(least, most):
-    return f"{{ least: {least:.3g} most: {most:.3g} }}"
+    return f"{{ least: {print_figure(least)} most: {print_figure(most)} }}"
 
 
 def print_system(system):

@@ -1,6 +1,6 @@
 """Fits the few numbers of a cluster file that are not measured to the published runs on its kind of device.
 
-These are `sustained`, and the `slowdown` of each system but the one that has the most runs, to which the others are compared. The
+These are `sustained`, and the `slowdown` of each system but the one of the most models, to which the others are compared. The
 sum of squares of log(simulated / published) over the rows is made least by Gauss-Newton; every evaluation is a simulation of
 all rows on a cluster file with other numbers. Weights: each table counts by the square root of its number of models, its models
 share that equally, and the rows of a model share what the model has. So 24 rows of two models count as two models do.
@@ -8,13 +8,13 @@ share that equally, and the rows of a model share what the model has. So 24 rows
 Beside the fitted numbers stand their 95 % confidence intervals; the error of each row; its error if the numbers are fitted
 without all rows of its model in its table (by the linearised residuals; the rows left out are then simulated with these
 numbers); and by how much a number changes at most if any one row is left out. A number keeps within a tenth and ten times its
-start, a share (one that is at most 1) at or below 1; one that ends at a bound is named.
+start, one of `sustained` at or below 1; one that ends at a bound is named.
 
 --write replaces the numbers in the file, its systems and how far they are from each other (the band beside predicted times,
-docs/simulate.md). The runs of a system fall into regions: dense models of up to 4,096 tokens a sequence, of more, and mixtures. A
-region has the least and the most of each figure of its runs, half and twice as much for parameters, devices and tokens of a
-device. Its sigma is the root mean square of the errors of its runs, model left out, and of four runs more that have the mean of the
-device's: so few runs that agree by chance do not promise more than others.
+docs/simulate.md). The runs of a system fall into regions: dense models of up to 8,192 tokens a sequence, of more, and mixtures. A
+region reaches beyond the least and the most of each figure of its runs by the factors of WIDER (systems.py). Its sigma is the root
+mean square of the errors of its runs, model left out, and of four runs more that have the mean of the device's: so few runs that
+agree by chance do not promise more than others.
 
 --across leaves out each system in turn, refits, and simulates its runs as those of a system that nobody knows: how many are within
 one and two times the band that then stands beside them.
@@ -34,15 +34,12 @@ from benchmarks import published
 from benchmarks.cluster_text import read_slowdowns, read_sustained, write_between, write_slowdowns, write_sustained, write_systems
 from benchmarks.least_squares import intervals, minimize, refit_without
 from benchmarks.published_errors import group_by, summarize
-from benchmarks.published_runs import CLUSTERS, SYSTEMS, Simulator, log_ratio
+from benchmarks.published_runs import CLUSTERS, Simulator, log_ratio
+from benchmarks.systems import SYSTEMS, find_between, find_systems, order_systems
 
 # Kinds of devices that share a file's fitted numbers: the same chip.
 KINDS = {"a100": ["a100"], "h100": ["h100", "h100-96g"], "b200": ["b200"]}
 MEASURED = {"b200"}  # devices whose `sustained` is not fitted
-LONG = 4096  # tokens of a sequence above which dense models are a region of their own
-PRIOR_RUNS = 4
-WIDER = 2  # the figures of a region beside its sequences
-
 TARGETS = []
 
 
@@ -92,7 +89,7 @@ class Evaluation:
 
     def __init__(self, simulator, texts, numbers, folder, jobs):
         self._simulator, self.texts, self.numbers, self._folder, self._jobs = simulator, texts, numbers, folder, jobs
-        self._known = {}
+        self._known, self._simulators = {}, {}
         self._pool = concurrent.futures.ThreadPoolExecutor(jobs)
 
     def on(self, texts, numbers):
@@ -102,26 +99,28 @@ class Evaluation:
     def simulator(self, values, system):
         """Of the files with these values, for rows of this system."""
         key = tuple(f"{value:.9g}" for value in values)
-        if key not in self._known:
+        if key not in self._simulators:
             files = {}
             for kind, text in self.texts.items():
-                files[kind] = os.path.join(self._folder, f"{kind}-{id(self)}-{len(self._known)}.textproto")
+                files[kind] = os.path.join(self._folder, f"{kind}-{id(self)}-{len(self._simulators)}.textproto")
                 with open(files[kind], "w", encoding="utf-8") as file:
                     file.write(self.numbers.write(text, values))
-            self._known[key] = ({}, self._simulator.on(files))
-        return self._known[key][1].of(system)
+            self._simulators[key] = self._simulator.on(files)
+        return self._simulators[key].of(system)
 
     def residuals(self, rows, values):
         """log(simulated / published) of each row."""
-        self.simulator(values, "")
-        known, _ = self._known[tuple(f"{value:.9g}" for value in values)]
-        missing = [row for row in rows if id(row) not in known]
+        sustained, slowdowns = self.numbers.split(values)
+        # A row depends on what its system leaves of the numbers, and on nothing else.
+        keys = [(id(row), *(f"{value / slowdowns.get(row.system.of, 1):.9g}" for value in sustained.values())) for row in rows]
+        missing = {key: row for key, row in zip(keys, rows) if key not in self._known}
+        self.simulator(values, "")  # writes the files before rows read them
         simulate = lambda row: row.simulate(self.simulator(values, row.system.of))
-        for row, figure in zip(missing, self._pool.map(simulate, missing)):
-            known[id(row)] = log_ratio(row, figure)
+        for (key, row), figure in zip(missing.items(), self._pool.map(simulate, missing.values())):
+            self._known[key] = log_ratio(row, figure)
         if missing:
-            self._report(values, [known[id(row)] for row in rows])
-        return [known[id(row)] for row in rows]
+            self._report(values, [self._known[key] for key in keys])
+        return [self._known[key] for key in keys]
 
     def _report(self, values, residuals):
         """A line of progress."""
@@ -135,8 +134,8 @@ def find_calibration_rows(args, simulator):
     return [result.row for result in published.simulate_rows(simulator, rows, args.jobs)]
 
 
-def find_bounds(start):
-    return [(value / 10, 1.0 if value <= 1 and value > 0.01 else value * 10) for value in start]
+def find_bounds(numbers, start):
+    return [(value / 10, value * 10 if name.startswith("slowdown") else 1.0) for name, value in zip(numbers.names, start)]
 
 
 def leave_models_out(rows, values, residuals, jacobian, weights, bounds, evaluation):
@@ -164,7 +163,7 @@ def fit(rows, evaluation):
     """All that is printed, as a dictionary."""
     weights = weigh(rows)
     names, start = evaluation.numbers.names, evaluation.numbers.read(next(iter(evaluation.texts.values())))
-    bounds = find_bounds(start)
+    bounds = find_bounds(evaluation.numbers, start)
     if names:
         values, residuals, jacobian = minimize(lambda x: evaluation.residuals(rows, x), start, weights, bounds)
     else:
@@ -197,41 +196,6 @@ def print_text(found, device):
         published.print_summary(name, [r["error" if what == "errors" else "left_out_error"] for r in found["rows"]])
 
 
-def region_of(row):
-    """The region of a run within its system."""
-    return row.figures["experts"], row.figures["sequence"] > LONG and not row.figures["experts"]
-
-
-def find_systems(rows, errors, slowdowns):
-    """The messages `system` of rows of which these are the errors, model left out."""
-    typical = statistics.mean(error * error for error in errors)
-    found, systems = [], group_by(list(zip(rows, errors)), lambda pair: pair[0].system.of)
-    for name in order_systems(rows):
-        of_system = systems[name]
-        regions = []
-        for (experts, _), runs in sorted(group_by([p for p in of_system if p[0].figures], lambda pair: region_of(pair[0])).items()):
-            squares = sum(error * error for _, error in runs) + PRIOR_RUNS * typical
-            region = {"experts": experts, "runs": len(runs), "models": len({(row.table, row.model) for row, _ in runs}),
-                      "sigma": math.sqrt(squares / (len(runs) + PRIOR_RUNS))}
-            for figure in ("sequence", "parameters", "devices", "device_tokens"):
-                wider = 1 if figure == "sequence" else WIDER
-                values = [row.figures[figure] for row, _ in runs]
-                region[figure] = (min(values) / wider, max(values) * wider)
-            regions.append(region)
-        found.append({"name": name, "slowdown": slowdowns.get(name, 1.0), "regions": regions, **SYSTEMS[name]})
-    return found
-
-
-def find_between(slowdowns_of_files):
-    """The standard deviation of log(slowdown) of the systems of all files relative to the first system of each, and its degrees of
-    freedom."""
-    logs = []
-    for slowdowns in slowdowns_of_files:
-        first, *others = slowdowns.values()
-        logs += [math.log(value / first) for value in others]
-    return math.sqrt(statistics.mean(v * v for v in logs)), len(logs)
-
-
 def read_files(clusters):
     """The slowdowns of the file of each device."""
     found = {}
@@ -256,12 +220,6 @@ def write_files(clusters, texts, device):
                     out.write(write_between(text, sigma, freedom, name.upper() + "s"))
 
 
-def order_systems(rows):
-    """The systems of the rows, that of the most rows first: the others are compared to it."""
-    groups = group_by(rows, lambda row: row.system.of)
-    return sorted(groups, key=lambda name: -len(groups[name]))
-
-
 def leave_system_out(system, rows, found, systems, evaluation, clusters, device):
     """Of each run of a system, refitted without its rows: log(simulated / published) and the sigma of a system that nobody knows; no
     sigma where no run of another system is like it."""
@@ -277,7 +235,7 @@ def leave_system_out(system, rows, found, systems, evaluation, clusters, device)
     kept = [i for i, row in enumerate(rows) if row.system.of != system]
     residuals = [math.log1p(found["rows"][i]["error"]) for i in kept]
     jacobian = [[found["rows"][i]["derivatives"][c] for c in columns] for i in kept]
-    values = refit_without(start, residuals, jacobian, weigh([rows[i] for i in kept]), set(), find_bounds(start))
+    values = refit_without(start, residuals, jacobian, weigh([rows[i] for i in kept]), set(), find_bounds(numbers, start))
     known = read_files(clusters)
     known[device] = {name: slowdowns[name] for name in order}
     remaining = [{name: value for name, value in of.items() if name != system} for of in known.values()]

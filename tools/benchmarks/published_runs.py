@@ -21,13 +21,6 @@ from benchmarks.sides import ROOT
 
 PEAKS = {"a100": 312e12, "h100": 989e12, "h100-96g": 989e12, "b200": 2250e12}  # FLOP/s in bf16, dense
 CLUSTERS = {kind: os.path.join(ROOT, f"examples/clusters/{kind}.textproto") for kind in PEAKS}
-# The systems of cluster files whose runs are rows here, and what the files say of them.
-SYSTEMS = {
-    "megatron": {"what": "Megatron-LM, Megatron-Core and NeMo", "processor_usage": 0.15,
-                 "processor_usage_source": "Calculon's; NeMo's exchanges of tensors pass user buffers, not NCCL (ub_tp_comm_overlap)"},
-    "mpt": {"what": "MPT on Composer and FSDP"},
-    "torchtitan": {"what": "torchtitan's FSDP2"},
-}
 RATES = ("samples/GPU/s", "TFLOP/s", "tokens/s/GPU")  # units of which more is faster
 BUBBLES = ("bubble", "bubble of the run")
 BF16 = ("--precision=bf16", "--keep_axis_order")
@@ -229,10 +222,7 @@ def fastest_of(rows, **fields):
 
 
 def cluster_for(attention_library, file, folder):
-    """A copy of a cluster file whose device has this library for attention; the file itself if none is asked for.
-
-    A file that names no library stays as it is.
-    """
+    """A copy of a cluster file whose device has this library for attention; the file itself if none is asked for."""
     with open(file, encoding="utf-8") as opened:
         text = opened.read()
     library = re.compile(r'^(\s*attention_library:\s*)"[^"]*"', re.M)
@@ -332,7 +322,7 @@ class Simulator:
         with open(cluster, encoding="utf-8") as file:
             system = ["--system=" + self._system] if self._system in read_slowdowns(file.read()) else []
         done = self._call("simulate", "--plan=" + path, "--cluster=" + cluster, *system, "--format=json", f"--steps={plan.steps}",
-                          f"--spread={plan.spread}")
+                          f"--spread={plan.spread}", *(["--imbalance=1.25"] if plan.model.experts else []))
         return json.loads(done.stdout)
 
     def arena_bytes(self, plan):

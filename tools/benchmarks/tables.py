@@ -31,6 +31,7 @@ COLUMNS = {
     "exposed exchange, s": (most("exposed_exchange_seconds"), "{:.2f}"),
     "exposed copies, s": (most("exposed_copy_seconds"), "{:.2f}"),
     "idle, s": (most("idle_seconds"), "{:.2f}"),
+    "tokens/s a GPU": (lambda summary: summary["tokens_per_second_per_device"], "{:,.0f}"),
     "MFU": (lambda summary: 100 * summary["mfu"], "{:.0f} %"),
 }
 

@@ -147,7 +147,8 @@ absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {
   }
   proto::Model trained = model;
   if (model.experts() > 0) {
-    trained.set_capacity(facts.Attr(kRoute, "capacity").f());
+    trained.set_slots(facts.Attr(kRoute, "capacity").f());
+    trained.set_slot_groups(facts.Attr(kRoute, "groups").i());
     trained.set_aux_loss_coeff(facts.Attr(kRoute, "balance").f());
     trained.set_z_loss_coeff(facts.Attr(kRoute, "z").f());
     trained.set_routed_positions(facts.Attr(kRoute, "run").i());

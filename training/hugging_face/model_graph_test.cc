@@ -113,8 +113,8 @@ TEST_CASE("ModelGraph: capacities of experts and losses of routers are of traini
   proto::Model mixture = MakeModel("family: 'llama' preset: 'llama-tiny'");
   mixture.set_experts(4);
   const HuggingFaceConfig config = *DescribeModelGraph(BuildModel(mixture));
-  mixture.set_capacity(1.25), mixture.set_routed_positions(8), mixture.set_aux_loss_coeff(0.5),
-      mixture.set_z_loss_coeff(0.001);
+  mixture.set_slots(1.25), mixture.set_slot_groups(2), mixture.set_routed_positions(8),
+      mixture.set_aux_loss_coeff(0.5), mixture.set_z_loss_coeff(0.001);
   CHECK(*DescribeModelGraph(BuildModel(mixture)) == config);
   // An imported model has none of them.
   const proto::Graph graph = *BuildModelGraph(config, {});

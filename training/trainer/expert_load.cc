@@ -64,7 +64,7 @@ std::string ExpertLoadText(std::span<const double> counts) {
 std::string DroppedWarning(int64_t step, double share) {
   return absl::StrFormat(
       "warning: step %d dropped %.1f %% of its choices of experts, which were full; write the "
-      "model with a larger --capacity, or without one, or even out its experts by a larger "
+      "model with more --slots, or without them, or even out its experts by a larger "
       "--aux_loss_coeff, or by --bias_rate",
       step, 100 * share);
 }

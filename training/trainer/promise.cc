@@ -1,6 +1,7 @@
 #include "training/trainer/promise.h"
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <map>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/table.h"
+#include "planning/simulate/run_figures.h"
 #include "planning/simulate/simulate_on.h"
 #include "planning/simulate/utilization.h"
 
@@ -63,6 +65,7 @@ absl::StatusOr<Promise> MakePromise(const proto::Plan& plan, const proto::Cluste
   promise.step_seconds = promise.run.StepSeconds();
   promise.mean = Mean(use.devices);
   promise.bubble = use.bubble;
+  promise.device_tokens = FindFigures(plan, "train").device_tokens;
   std::map<int, int64_t> bytes;  // by stage; a device may have several arenas
   for (const proto::StageMemory& stage : plan.memory()) {
     if (stage.kind() == proto::DEVICE) bytes[stage.stage()] += stage.arena_bytes();
@@ -134,6 +137,12 @@ std::string TookText(const Promise& promise, const Took& took) {
         false);
     rows.push_back({"bubble", PercentText(promise.bubble), PercentText(use.bubble)});
   }
+  if (promise.device_tokens > 0) {
+    const auto rate = [&](double seconds) {
+      return seconds > 0 ? DigitsText(std::llround(promise.device_tokens / seconds)) : "-";
+    };
+    rows.push_back({"tokens/s a device", rate(promise.step_seconds), rate(took.step_seconds)});
+  }
   rows.push_back({"memory of a device", Bytes(promise.device_bytes), Bytes(took.device_bytes)});
   std::string text =
       TableText(rows, {{.least = 20}, {.right = true, .least = 12}, {true, 12}, {}}, 2);
@@ -158,9 +167,15 @@ nlohmann::ordered_json TookJson(const Promise& promise, const Took& took) {
       {"basis", promise.basis}, {"step_seconds", promise.step_seconds}, {"compared", nullptr}};
   if (promise.band) promised["compared"] = BandJson(*promise.band, promise.step_seconds);
   AddTimes(promise.mean, promise.bubble, &promised);
+  const auto add_tokens = [&](double seconds, Json* json) {
+    if (promise.device_tokens <= 0 || seconds <= 0) return;
+    (*json)["tokens_per_second_per_device"] = promise.device_tokens / seconds;
+  };
+  add_tokens(promise.step_seconds, &promised);
   promised["device_bytes"] = promise.device_bytes;
   Json took_json = Json::object();
   if (took.steps > 0) took_json["step_seconds"] = took.step_seconds;
+  add_tokens(took.steps > 0 ? took.step_seconds : 0, &took_json);
   if (took.use) {
     took_json["mean_step_seconds"] = took.use->step_seconds;  // to which the parts add up
     AddTimes(took.use->mean, took.use->bubble, &took_json);

@@ -34,6 +34,7 @@ struct Promise {
   DeviceTime mean;  // a step's, over the stages
   double bubble = 0;
   int64_t device_bytes = 0;  // the largest device's, as planned
+  double device_tokens = 0;  // of a step, a device; 0: the graph reads no tokens
 };
 
 // Measurements of a run. Steps that were not seen are not included.

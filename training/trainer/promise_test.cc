@@ -12,6 +12,7 @@ Promise APromise() {
   promise.mean = {.compute = 0.07, .exposed = 0.01, .hidden = 0, .idle = 0.02};
   promise.bubble = 0.2;
   promise.device_bytes = 3 << 20;
+  promise.device_tokens = 250;
   return promise;
 }
 
@@ -20,12 +21,8 @@ TEST_CASE("a promise is one line with its basis") {
         "expects: 100.000 ms a step, bubble 20.0 %, 3.0 MiB on the largest device; by made-up "
         "times\n");
   Promise on_cluster = APromise();
-  on_cluster.band = Band{.systems = 1,
-                         .sigma = 0.08,
-                         .system = "one",
-                         .runs = 2,
-                         .models = 1,
-                         .what = "One on H100s"};
+  on_cluster.band = Band{
+      .systems = 1, .sigma = 0.08, .system = "one", .runs = 2, .models = 1, .what = "One on H100s"};
   CHECK(PromiseText(on_cluster)
             .starts_with("expects: 100.000 ms a step ± 8 % (1 σ of 2 runs of 1 model by One on "
                          "H100s), bubble 20.0 %, "));
@@ -77,12 +74,15 @@ TEST_CASE("a table holds what it took against the promise, by cause") {
         "    exposed exchange       10.000 ms     10.000 ms\n"
         "    idle                   20.000 ms     31.000 ms\n"
         "  bubble                      20.0 %        25.0 %\n"
+        "  tokens/s a device            2,500         2,083\n"
         "  memory of a device         3.0 MiB       3.0 MiB\n"
         "  the median: of 7 steps; the mean, which its parts add up to: of 4 from step 1 on, over "
         "the devices\n");
   const nlohmann::ordered_json json = TookJson(APromise(), took);
   CHECK(json["promised"]["step_seconds"] == 0.1);
   CHECK(json["promised"]["idle_seconds"] == 0.02);
+  CHECK(json["promised"]["tokens_per_second_per_device"] == 2500);
+  CHECK(json["took"]["tokens_per_second_per_device"] == Approx(250 / 0.12));
   CHECK(json["took"]["step_seconds"] == 0.12);
   CHECK(json["took"]["mean_step_seconds"] == 0.125);
   CHECK(json["took"]["bubble"] == 0.25);

@@ -5,11 +5,13 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/memory/plan_memory.h"
 #include "compiler/schedule/order_file.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/model/annotate_queues.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/recipe/complete_recipe.h"
 #include "oneflow_core/recipe/field_text.h"
@@ -18,6 +20,7 @@
 #include "oneflow_core/verify/verify_plan.h"
 #include "planning/recipe/changes_that_fit.h"
 #include "planning/recipe/make_plan.h"
+#include "planning/recipe/price_queues.h"
 #include "tools/oneflow/cli/cluster_flags.h"
 #include "tools/oneflow/cli/drop_dependents.h"
 #include "tools/oneflow/cli/flag_table.h"
@@ -106,6 +109,18 @@ absl::StatusOr<proto::Recipe> TakeFromRun(const Arguments& args, proto::Recipe r
   return recipe;
 }
 
+bool HasGraph(const Arguments& args) {
+  return !FLAGS_graph.empty() || args.file.model().has_family();
+}
+
+double Imbalance() { return FLAGS_imbalance > 0 ? FLAGS_imbalance : kUsualImbalance; }
+
+absl::Status NoPrice() {
+  return InputError("--imbalance",
+                    "acts on nothing: no devices split the experts of a mixture that drops nothing",
+                    "leave it out");
+}
+
 // The source and the request of compiling, according to the flags.
 struct ToCompile {
   GraphSource source;
@@ -153,6 +168,24 @@ absl::Status CheckFlagsCompile(const Arguments& args) {
                     "leave it out; kernel_threads in the file of --cluster says it");
 }
 
+absl::Status CheckImbalance(const Arguments& args) {
+  if (!args.Given("imbalance") || (FLAGS_imbalance >= 1 && FLAGS_imbalance <= 1000)) {
+    return absl::OkStatus();
+  }
+  return InputError(absl::StrCat("--imbalance=", FLAGS_imbalance), "is out of range",
+                    "use the slots of queues of experts relative to even routing: 1, 1.25, ...");
+}
+
+absl::Status PriceQueues(const Arguments& args, const proto::Graph& graph, PlanRequest* request) {
+  RETURN_IF_ERROR(CheckImbalance(args));
+  if (IsDropless(graph)) {
+    request->imbalance = Imbalance();
+  } else if (args.Given("imbalance")) {
+    return NoPrice();
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<PlanRequest> RequestFromFlags(const Arguments& args, proto::Recipe recipe) {
   PlanRequest request;
   ASSIGN_OR_RETURN(const Mesh mesh, MeshFromProto(recipe.mesh()));
@@ -193,8 +226,10 @@ absl::StatusOr<GraphSource> GraphFromFlags(const Arguments& args) {
   return ReadGraphFile(path);
 }
 
-absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
-  ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
+namespace {
+
+// MakePlan, and what the user is told of it.
+absl::StatusOr<proto::Plan> CompileGiven(const ToCompile& given) {
   const auto cpu_seconds = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
   const double begin = cpu_seconds();
   absl::StatusOr<Planned> planned = MakePlan(given.source, given.request, nullptr, PrintNotice);
@@ -206,6 +241,75 @@ absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
   for (const std::string& note : planned->notes) PrintNotice(note);
   WarnOfIdleOffload(given.source, given.request, planned->plan);
   return std::move(planned->plan);
+}
+
+// The plan of a graph that drops nothing, and its price.
+absl::StatusOr<PricedPlan> CompileAndPrice(const Arguments& args, const ToCompile& given) {
+  ToCompile at = given;
+  at.request.imbalance = Imbalance();
+  PricedPlan result{.imbalance = at.request.imbalance};
+  ASSIGN_OR_RETURN(proto::Plan price, CompileGiven(at));
+  if (!IsPriced(price)) {
+    if (args.Given("imbalance")) return NoPrice();
+    result.plan = std::move(price);
+    return result;
+  }
+  absl::StatusOr<Planned> worst = MakePlan(given.source, given.request);
+  if (absl::IsResourceExhausted(worst.status())) {
+    ASSIGN_OR_RETURN(result.fits_up_to, FindMostImbalance(at.source, at.request, price));
+    result.plan = price;
+  } else {
+    RETURN_IF_ERROR(worst.status());
+    result.plan = std::move(worst->plan);
+  }
+  result.price = std::move(price);
+  return result;
+}
+
+// Compiles a graph to a plan that is written. Where the worst routing does not fit, the refusal
+// says what does.
+absl::StatusOr<proto::Plan> CompileToWrite(const ToCompile& given) {
+  absl::StatusOr<proto::Plan> plan = CompileGiven(given);
+  if (!absl::IsResourceExhausted(plan.status()) || !IsDropless(given.source.graph)) return plan;
+  PlanRequest request = given.request;
+  request.imbalance = kUsualImbalance;
+  const absl::StatusOr<Planned> price = MakePlan(given.source, request);
+  if (!price.ok() || !IsPriced(price->plan)) return plan;
+  ASSIGN_OR_RETURN(const double most, FindMostImbalance(given.source, request, price->plan));
+  return absl::ResourceExhaustedError(
+      absl::StrCat(plan.status().message(), "\nit fits up to imbalance ", most,
+                   " of experts, and a mixture that drops nothing needs room for any: a model with "
+                   "--slots=",
+                   most, " drops the rest"));
+}
+
+}  // namespace
+
+absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
+  ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
+  return CompileToWrite(given);
+}
+
+absl::StatusOr<PricedPlan> PricedPlanFromFlags(const Arguments& args, const PlanReader& read) {
+  RETURN_IF_ERROR(CheckImbalance(args));
+  PricedPlan result{.imbalance = FLAGS_imbalance};
+  if (!FLAGS_plan.empty() || !HasGraph(args)) {
+    ASSIGN_OR_RETURN(result.plan, PlanFromFlags(args, read));
+    if (!args.Given("imbalance")) return result;
+    const PlanRequest request{.recipe = result.plan.recipe(),
+                              .cluster = result.plan.cluster(),
+                              .optimizer = result.plan.optimizer(),
+                              .imbalance = FLAGS_imbalance};
+    ASSIGN_OR_RETURN(Planned price, MakePlan({result.plan.graph(), FLAGS_plan, {}}, request));
+    if (!IsPriced(price.plan)) return NoPrice();
+    result.price = std::move(price.plan);
+    return result;
+  }
+  ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
+  if (IsDropless(given.source.graph)) return CompileAndPrice(args, given);
+  if (args.Given("imbalance")) return NoPrice();
+  ASSIGN_OR_RETURN(result.plan, CompileGiven(given));
+  return result;
 }
 
 absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std::string& pass) {
@@ -243,8 +347,7 @@ absl::StatusOr<proto::Plan> CompileToEvaluate(const Arguments& args, const proto
 absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args, const PlanReader& read) {
   if (FLAGS_plan.empty()) {
     ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
-    const bool has_graph = !FLAGS_graph.empty() || args.file.model().has_family();
-    if (has_graph || run.has_init_from() || MayGoOn(run)) return CompileFromFlags(args);
+    if (HasGraph(args) || run.has_init_from() || MayGoOn(run)) return CompileFromFlags(args);
     return InputError("--plan", "is missing", "write --plan=gpt.plan, or --graph=gpt.textproto");
   }
   for (const auto& [flag, value] : args.flags) {

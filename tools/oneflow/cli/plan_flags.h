@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,9 +21,25 @@ using PlanReader = std::function<absl::StatusOr<proto::Plan>(const std::string& 
 absl::StatusOr<proto::Plan> PlanFromFlags(const Arguments& args,
                                           const PlanReader& read = &ReadPlan);
 
-// The graph compiled by the recipe. With the graph of the checkpoint that a run goes on from, what
-// decides results and is not said is that run's.
+// The graph compiled by the recipe, for a plan that is written or runs. With the graph of the
+// checkpoint that a run goes on from, what decides results and is not said is that run's.
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args);
+
+// A plan for a planning verb, and what it costs where its mixture of experts drops nothing:
+// planning/recipe/price_queues.h.
+struct PricedPlan {
+  proto::Plan plan;                  // has room for any routing; `price`, where that does not fit
+  std::optional<proto::Plan> price;  // with queues for an imbalance; none: there is no difference
+  double imbalance = 0;              // of the price
+  std::optional<double> fits_up_to;  // the imbalance, where there is no room for any routing
+};
+// --plan read, or the graph compiled; and the price, of a plan if --imbalance is given.
+absl::StatusOr<PricedPlan> PricedPlanFromFlags(const Arguments& args,
+                                               const PlanReader& read = &ReadPlan);
+
+// For a search: of a mixture that drops nothing, the price is asked for; of others, --imbalance is
+// refused.
+absl::Status PriceQueues(const Arguments& args, const proto::Graph& graph, PlanRequest* request);
 
 // The request for a plan: the recipe, the cluster for its mesh, the optimizer.
 absl::StatusOr<PlanRequest> RequestFromFlags(const Arguments& args, proto::Recipe recipe);

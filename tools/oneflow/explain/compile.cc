@@ -16,14 +16,26 @@
 namespace oneflow {
 namespace {
 
+// What is written has room for any routing of experts, and no price.
+absl::StatusOr<PricedPlan> PlanFor(const Arguments& args) {
+  if (FLAGS_out.empty()) return PricedPlanFromFlags(args);
+  if (args.Given("imbalance")) {
+    return InputError("--imbalance", "is for a price, and a plan is written",
+                      "leave out one of --imbalance and --out");
+  }
+  PricedPlan result;
+  ASSIGN_OR_RETURN(result.plan, CompileFromFlags(args));
+  return result;
+}
+
 absl::Status CompileGraph(const Arguments& args) {
-  if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=gpt.plan");
-  ASSIGN_OR_RETURN(const proto::Plan plan, CompileFromFlags(args));
+  ASSIGN_OR_RETURN(const PricedPlan priced, PlanFor(args));
+  const proto::Plan& plan = priced.plan;
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   RETURN_IF_ERROR(CheckDecay(run.optimizer(), plan.optimizer()));
-  RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
+  if (!FLAGS_out.empty()) RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
   RETURN_IF_ERROR(WriteLayouts(plan));
-  const Report headline = MakeHeadline(plan, ClusterToSimulate(args, plan), std::string(kProved));
+  const Report headline = MakeHeadline(priced, ClusterToSimulate(args, plan), std::string(kProved));
   if (FLAGS_format != "json") {
     return Print(headline.text + "\n" + PlanSummary(plan) + PrecisionText(plan));
   }

@@ -73,10 +73,10 @@ absl::StatusOr<std::string> AddTimes(const proto::Cluster& cluster, const proto:
   const Band band_b = FindPlanBand(cluster, b, FLAGS_program);
   *bands = {{"a", BandJson(band_a, of_a.run.StepSeconds())},
             {"b", BandJson(band_b, of_b.run.StepSeconds())}};
-  std::string title = absl::StrCat("simulated on ", cluster.name(), BandText(band_a), "\n");
-  if (BandText(band_b) != BandText(band_a)) {
-    absl::StrAppend(&title, "  the second plan", BandText(band_b), "\n");
-  }
+  const bool one = BandText(band_a) == BandText(band_b);
+  std::string title = absl::StrCat("simulated on ", cluster.name(), "\n  times",
+                                   one ? "" : " of the first plan", BandText(band_a), "\n");
+  if (!one) absl::StrAppend(&title, "  times of the second plan", BandText(band_b), "\n");
   if (differs) return title;
   return absl::StrCat(title, "  time of a step: ", TimeText(of_a.run.StepSeconds()), " in both\n");
 }

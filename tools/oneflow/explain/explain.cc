@@ -68,8 +68,9 @@ absl::Status Explain(const Arguments& args) {
   RETURN_IF_ERROR(CheckFlagsOfFormat(args, format));
   RETURN_IF_ERROR(CheckFlagsCompile(args));
   // The text shows what is wrong with a plan; the other forms are of plans that are well-formed.
-  ASSIGN_OR_RETURN(const proto::Plan plan,
-                   PlanFromFlags(args, format == "text" ? &ReadPlanUnchecked : &ReadPlan));
+  ASSIGN_OR_RETURN(const PricedPlan priced,
+                   PricedPlanFromFlags(args, format == "text" ? &ReadPlanUnchecked : &ReadPlan));
+  const proto::Plan& plan = priced.plan;
   // Without a cluster the text says why there is no time; a wrong one is a mistake.
   if (args.Given("cluster") || args.Given("system"))
     RETURN_IF_ERROR(ClusterToSimulate(args, plan).status());
@@ -81,7 +82,7 @@ absl::Status Explain(const Arguments& args) {
   if (format == "json") {
     const std::string proof = DescribeProof(plan);
     nlohmann::ordered_json json = PlanJson(plan, proof);
-    json["headline"] = MakeHeadline(plan, ClusterToSimulate(args, plan), proof).json;
+    json["headline"] = MakeHeadline(priced, ClusterToSimulate(args, plan), proof).json;
     if (traffic) json["process_traffic"] = ProcessTrafficJson(*traffic);
     text = JsonText(json, traffic ? -1 : 1) + "\n";
   } else if (format == "memory") {
@@ -96,7 +97,7 @@ absl::Status Explain(const Arguments& args) {
     ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
     ASSIGN_OR_RETURN(text, SimulatedPage(cluster, plan, FLAGS_program, StepsToSimulate(run)));
   } else {
-    text = MakeHeadline(plan, ClusterToSimulate(args, plan), DescribeProof(plan)).text + "\n" +
+    text = MakeHeadline(priced, ClusterToSimulate(args, plan), DescribeProof(plan)).text + "\n" +
            (FLAGS_full ? PlanText(plan, only) : PlanSummary(plan) + PrecisionText(plan));
     if (only.empty() || only == "train") text += VariableTable(plan);
     for (const proto::Program& program : plan.program()) {

@@ -1,6 +1,7 @@
 #include "tools/oneflow/explain/headline.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -55,23 +56,31 @@ absl::Status Predict(const proto::Plan& plan, const absl::StatusOr<proto::Cluste
   RETURN_IF_ERROR(simulated.status());
   const double seconds = simulated->StepSeconds(), bubble = FindUtilization(*simulated).bubble;
   ASSIGN_OR_RETURN(const ModelRates rates, FindModelRates(plan, "train", *cluster, seconds));
-  const double tokens_a_second = seconds > 0 ? CountTokens(plan, *train) / seconds : 0;
   auto& [text, json] = *headline;
-  const Band band = FindPlanBand(*cluster, plan, "train");
+  const RunFigures figures = FindFigures(plan, "train");
+  const Band band = FindBand(*cluster, figures);
+  const double device_tokens_a_second = seconds > 0 ? figures.device_tokens / seconds : 0;
+  const double tokens_a_second = device_tokens_a_second * static_cast<double>(figures.devices);
   json["step_seconds"] = seconds;
   json["compared"] = BandJson(band, seconds);
   absl::StrAppend(&text, "step ", TimeText(seconds), BandText(band));
   json["tokens_a_second"] = tokens_a_second;
+  json["tokens_per_second_per_device"] = device_tokens_a_second;
   if (tokens_a_second > 0) {
     absl::StrAppend(&text, ", ", DigitsText(static_cast<int64_t>(tokens_a_second)), " tokens/s");
+    if (figures.devices > 1) {
+      absl::StrAppend(&text, " (", DigitsText(std::llround(device_tokens_a_second)), " a device)");
+    }
   }
   if (rates.mfu) {
     json["mfu"] = *rates.mfu;
     absl::StrAppend(&text, ", MFU ", PercentText(*rates.mfu));
+    const std::string counts = WhatCounts(rates);
     const std::string why = WhyAboveAll(*rates.mfu, rates.mfu_hidden);
-    if (!why.empty()) {
-      json["why_above_all"] = why;
-      absl::StrAppend(&text, " (", why, ")");
+    if (!counts.empty()) json["mfu_counts"] = counts;
+    if (!why.empty()) json["why_above_all"] = why;
+    if (!counts.empty() || !why.empty()) {
+      absl::StrAppend(&text, " (", counts, counts.empty() || why.empty() ? "" : "; ", why, ")");
     }
   }
   json["bubble"] = bubble;
@@ -130,16 +139,33 @@ void AddHostMemory(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>
   if (!assumed.empty()) json["assumed_of_host"] = assumed;
 }
 
+// ", at an imbalance of experts of 1.25, 52.70 GiB at the worst".
+void AddPrice(const PricedPlan& priced, Report* headline) {
+  if (!priced.price) return;
+  auto& [text, json] = *headline;
+  const int64_t bytes = MostBytes(*priced.price, proto::DEVICE);
+  json["price"] = {{"imbalance", priced.imbalance}, {"bytes_a_device", bytes}};
+  absl::StrAppend(&text, ", at an imbalance of experts of ", priced.imbalance, ", ");
+  if (priced.fits_up_to) {
+    json["price"]["fits_up_to"] = *priced.fits_up_to;
+    absl::StrAppend(&text, "too much at the worst: it fits up to imbalance ", *priced.fits_up_to);
+  } else {
+    absl::StrAppend(&text, BytesText(MostBytes(priced.plan, proto::DEVICE)), " at the worst");
+  }
+}
+
 }  // namespace
 
-Report MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
+Report MakeHeadline(const PricedPlan& priced, const absl::StatusOr<proto::Cluster>& cluster,
                     const std::string& proof) {
+  const proto::Plan& plan = priced.plan;
+  const proto::Plan& price = priced.price ? *priced.price : plan;
   int64_t devices = 1;
   for (const auto& axis : plan.mesh().axis()) {
     if (__builtin_mul_overflow(devices, axis.size(), &devices)) break;
   }
   const char* const device = plan.device_kind() == proto::CUDA ? "GPU" : "device";
-  const int64_t parameters = ParameterCount(plan), bytes = MostBytes(plan, proto::DEVICE);
+  const int64_t parameters = ParameterCount(plan), bytes = MostBytes(price, proto::DEVICE);
   const proto::Device hardware = cluster.ok() ? cluster->device() : proto::Device();
   Report headline = {
       absl::StrCat(plan.model(), ": ", DigitsText(parameters), " parameters on ", devices, " ",
@@ -147,15 +173,16 @@ Report MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Cluster
                    "\nmemory: ", BytesText(bytes), " a ", device),
       {{"parameters", parameters},
        {"devices", devices},
-       {"bytes_a_device", bytes},
+       {"bytes_a_device", MostBytes(plan, proto::DEVICE)},
        {"device_capacity_bytes", hardware.memory_bytes()},
        {"device_kept_bytes", KeptBytes(hardware)},
        {"cluster", cluster.ok() ? cluster->name() : ""}}};
   auto& [text, json] = headline;
   text += OfferedText(bytes, hardware);
+  AddPrice(priced, &headline);
   AddHostMemory(plan, cluster, device, &headline);
   text += "\npredicted: ";
-  const absl::Status predicted = Predict(plan, cluster, proof == kProved, &headline);
+  const absl::Status predicted = Predict(price, cluster, proof == kProved, &headline);
   if (!predicted.ok()) {
     json["no_prediction"] = ToStd(predicted.message());
     absl::StrAppend(&text, "no time of a step: ", predicted.message());

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "oneflow_core/print/report.h"
 #include "proto/cluster.pb.h"
-#include "proto/plan.pb.h"
+#include "tools/oneflow/cli/plan_flags.h"
 
 namespace oneflow {
 
@@ -20,13 +20,18 @@ namespace oneflow {
 //
 // {"parameters", "devices", "bytes_a_device", "device_capacity_bytes": 0 where it is not known,
 //  "device_kept_bytes", "cluster", "host_bytes_a_device", "host_bytes_a_node", "assumed_of_host",
-//  "step_seconds", "compared", "tokens_a_second": 0 where the graph reads no tokens, "mfu",
-//  "why_above_all", "bubble", "axes", "bits"}; without a time of a step "no_prediction", why, in
-//  its place.
+//  "step_seconds", "compared", "tokens_a_second" and "tokens_per_second_per_device": 0 where the graph reads no
+//  tokens, "mfu", "mfu_counts" (WhatCounts), "why_above_all", "bubble", "axes", "bits"}; without a
+//  time of a step "no_prediction", why, in its place.
+//
+// Of a mixture that has a price, the time is that of the price, and the memory is said of both.
+// JSON has {"price": {"imbalance", "bytes_a_device", "fits_up_to": where not any routing fits}};
+// its other bytes are those of a plan with room for any routing, or where there is "fits_up_to", of
+// the price.
 //
 // `cluster`: an error says why there is none to simulate on. `proof`: the verdict in words,
 // DescribeProof's of this plan; where it is kProved, the plan is not proved once more.
-Report MakeHeadline(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>& cluster,
+Report MakeHeadline(const PricedPlan& priced, const absl::StatusOr<proto::Cluster>& cluster,
                     const std::string& proof);
 
 }  // namespace oneflow

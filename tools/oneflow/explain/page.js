@@ -89,6 +89,8 @@ function planFacts(data, plan) {
   const many = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
   return [
     ["a step", seconds(data.step_seconds) + plan.compared],
+    ...(data.tokens_per_second_per_device > 0
+        ? [["tokens a second, a device", Math.round(data.tokens_per_second_per_device).toLocaleString("en")]] : []),
     ["bubble", percent(data.bubble)],
     ["a device computes", (data.flops_a_device_second / 1e12).toPrecision(3) + " TFLOP/s"],
     ["memory of the largest device", bytes(Math.max(...data.stages.map(s => s.arena_bytes)))],

@@ -12,9 +12,12 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/device_memory.h"
+#include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "planning/recipe/make_plan.h"
+#include "planning/recipe/price_queues.h"
 #include "planning/search/candidate.h"
+#include "planning/search/plan_words.h"
 #include "planning/search/result_text.h"
 #include "planning/search/search.h"
 #include "planning/search/side_by_side.h"
@@ -55,7 +58,7 @@ std::string GivenFlags(const Arguments& args, proto::DeviceKind kind) {
   std::vector<std::string> words;
   for (const auto& [name, value] : args.flags) {
     const bool own = name == "out" || name == "format" || name == "threads" ||
-                     (name == "memory" && FLAGS_pareto) ||
+                     name == "imbalance" || (name == "memory" && FLAGS_pareto) ||
                      ((name == "graph" || name == "batch") && FLAGS_largest) ||
                      (name == "recipe" && !FLAGS_graph.empty()) ||
                      FindRow(CandidateRows(), name) != nullptr;
@@ -88,6 +91,7 @@ absl::StatusOr<SearchSpec> SpecFromFlags(const Arguments& args, int64_t devices)
     if (row.searched != Searched::kGiven) ClearField(row, &recipe);
   }
   ASSIGN_OR_RETURN(spec.given, RequestFromFlags(args, std::move(recipe)));
+  RETURN_IF_ERROR(PriceQueues(args, spec.source.graph, &spec.given));
   const bool gpus = spec.given.cluster.device().kind() == proto::Device::CUDA;
   if (!args.Given("device")) spec.given.recipe.set_device(gpus ? proto::CUDA : proto::CPU);
   RETURN_IF_ERROR(CheckDevices(spec.given.cluster, {{{"data", static_cast<int>(spec.devices)}}}));
@@ -166,19 +170,52 @@ absl::StatusOr<std::vector<NamedPart>> PartsFromFlag(const Arguments& args, cons
   return parts;
 }
 
-// For --out and --out_recipe: the plan that is shown first, compiled once more where it is not the
-// fastest.
-absl::Status WriteFirst(const Arguments& args, const SearchSpec& spec, const ResultFrame& frame,
-                        proto::Plan plan, const std::vector<FoundPlan>& found) {
-  if (FLAGS_out.empty() && FLAGS_out_recipe.empty()) return absl::OkStatus();
-  const size_t first = FindSimplest(found, frame.capacity);
-  if (first != 0) {
-    ASSIGN_OR_RETURN(Planned planned,
-                     MakePlan(spec.source, CandidateRequest(spec.given, found[first].candidate)));
-    plan = std::move(planned.plan);
+// The plan that is shown first, which was priced where experts drop nothing.
+struct FirstPlan {
+  absl::StatusOr<proto::Plan> to_write;  // with room for any routing; or why there is none
+  std::string text;                      // what it needs then, and up to which imbalance it fits
+};
+
+absl::StatusOr<FirstPlan> FindFirst(const SearchSpec& spec, size_t first,
+                                    const SearchResult& result, nlohmann::ordered_json* json) {
+  PlanRequest request = CandidateRequest(spec.given, result.found[first].candidate);
+  FirstPlan shown{.to_write = result.best};
+  const bool writes = !FLAGS_out.empty() || !FLAGS_out_recipe.empty();
+  if (first != 0 && (writes || spec.given.imbalance > 0)) {
+    ASSIGN_OR_RETURN(Planned planned, MakePlan(spec.source, request));
+    shown.to_write = std::move(planned.plan);
   }
-  if (!FLAGS_out.empty()) RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
-  return FLAGS_out_recipe.empty() ? absl::OkStatus() : WriteRecipe(args, plan);
+  if (!IsPriced(*shown.to_write)) return shown;
+  const proto::Plan price = *std::move(shown.to_write);
+  shown.text = absl::StrCat("plan 1 needs ", ShortBytesText(MostDeviceBytes(price)),
+                            " at an imbalance of experts of ", request.imbalance);
+  PlanRequest any = request;
+  any.imbalance = 0;
+  absl::StatusOr<Planned> worst = MakePlan(spec.source, any);
+  if (worst.ok()) {
+    const int64_t bytes = MostDeviceBytes(worst->plan);
+    (*json)["worst_bytes_a_device"] = bytes;
+    absl::StrAppend(&shown.text, ", ", ShortBytesText(bytes), " at the worst\n");
+    shown.to_write = std::move(worst->plan);
+  } else {
+    ASSIGN_OR_RETURN(const double most, FindMostImbalance(spec.source, request, price));
+    (*json)["fits_up_to"] = most;
+    absl::StrAppend(&shown.text, ", and too much at the worst: it fits up to imbalance ", most,
+                    "\n");
+    shown.to_write = absl::ResourceExhaustedError(
+        absl::StrCat("plan 1 fits up to imbalance ", most,
+                     " of experts, and a plan that is written has room for "
+                     "any: search with less --memory, or for a model with --slots=",
+                     most));
+  }
+  return shown;
+}
+
+absl::Status WriteFirst(const Arguments& args, const absl::StatusOr<proto::Plan>& plan) {
+  if (FLAGS_out.empty() && FLAGS_out_recipe.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(plan.status());
+  if (!FLAGS_out.empty()) RETURN_IF_ERROR(WritePlan(*plan, FLAGS_out));
+  return FLAGS_out_recipe.empty() ? absl::OkStatus() : WriteRecipe(args, *plan);
 }
 
 absl::Status CompareParts(const Arguments& args, const SearchSpec& spec,
@@ -218,11 +255,15 @@ absl::Status SearchBest(const Arguments& args, const SearchSpec& spec, const Sea
     why_not = ExplainWhyNot(SearchSides(spec, parts, rest)[0], frame.capacity, &result);
   }
   if (result.found.empty()) return NothingFound(frame, result);
-  RETURN_IF_ERROR(WriteFirst(args, spec, frame, std::move(result.best), result.found));
-  const std::string file = FLAGS_out.empty() ? "" : "plan 1: " + FLAGS_out + "\n";
   Report report = DescribeResult(frame, result);
+  ASSIGN_OR_RETURN(
+      const FirstPlan shown,
+      FindFirst(spec, FindSimplest(result.found, frame.capacity), result, &report.json));
+  const absl::Status written = WriteFirst(args, shown.to_write);
+  const std::string file = FLAGS_out.empty() || !written.ok() ? "" : "plan 1: " + FLAGS_out + "\n";
   if (!why_not.empty()) report.json["why_not"] = why_not;
-  return Print(report.text + why_not + file, report.json, 1);
+  RETURN_IF_ERROR(Print(report.text + shown.text + why_not + file, report.json, 1));
+  return written;
 }
 
 absl::Status SearchPlans(const Arguments& args) {
@@ -244,7 +285,8 @@ absl::Status SearchPlans(const Arguments& args) {
                           .capacity = UsableBytes(spec.given.cluster.device()),
                           .kept = KeptBytes(spec.given.cluster.device()),
                           .given_flags = GivenFlags(args, spec.given.recipe.device()),
-                          .space = DescribeSpace(spec)};
+                          .space = DescribeSpace(spec),
+                          .imbalance = spec.given.imbalance};
   if (args.Given("compare")) return CompareParts(args, spec, options, frame);
   if (FLAGS_largest) return SearchLargest(args, spec, options, frame);
   if (FLAGS_pareto) return SearchFront(spec, devices, options, frame);

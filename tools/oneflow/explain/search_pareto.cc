@@ -27,7 +27,9 @@ namespace fs = std::filesystem;
 // The point's plan, compiled once more, and its page.
 absl::Status WritePoint(const SearchSpec& spec, const ParetoPoint& point, const std::string& path) {
   PlanRequest options = CandidateRequest(spec.given, point.plan.candidate);
-  SetUsableBytes(point.capacity, options.cluster.mutable_device());
+  // What is written has room for any routing of experts, for which the point is too small.
+  if (options.imbalance == 0) SetUsableBytes(point.capacity, options.cluster.mutable_device());
+  options.imbalance = 0;
   ASSIGN_OR_RETURN(const Planned planned, MakePlan(spec.source, options));
   const proto::Plan& plan = planned.plan;
   RETURN_IF_ERROR(WritePlan(plan, path + ".plan"));

@@ -8,7 +8,6 @@
 #include "absl/strings/str_split.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
-#include "planning/simulate/expert_load.h"
 #include "planning/simulate/run_figures.h"
 #include "planning/simulate/simulate_on.h"
 #include "planning/simulate/summary.h"
@@ -48,19 +47,14 @@ absl::Status SetSpread(const std::string& text, proto::Cluster* cluster) {
 absl::Status SimulatePlan(const Arguments& args) {
   RETURN_IF_ERROR(CheckFlagsCompile(args));
   ASSIGN_OR_RETURN(const proto::Run asked, RunFromFlags(args));
-  ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
+  ASSIGN_OR_RETURN(const PricedPlan priced, PricedPlanFromFlags(args));
+  const proto::Plan& plan = priced.price ? *priced.price : priced.plan;
   ASSIGN_OR_RETURN(proto::Cluster cluster, ClusterToSimulate(args, plan));
   if (args.Given("spread")) RETURN_IF_ERROR(SetSpread(FLAGS_spread, &cluster));
-  if (!(FLAGS_imbalance >= 1 && FLAGS_imbalance <= 1000)) {
-    return InputError(absl::StrCat("--imbalance=", FLAGS_imbalance), "is out of range",
-                      "use the load of the busiest device relative to the mean: 1, 1.3, ...");
-  }
-  proto::Plan scaled = plan;
-  ScaleExperts(FLAGS_imbalance, &scaled);
   // A trace has every firing.
   const int64_t skip_after = !asked.has_trace() ? kSkipAfter : SimulateOptions::kNeverSkip;
   ASSIGN_OR_RETURN(const SimulatedRun run,
-                   SimulateOn(cluster, scaled, FLAGS_program, StepsToSimulate(asked), skip_after));
+                   SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(asked), skip_after));
   if (asked.has_trace()) {
     RETURN_IF_ERROR(Annotate(WriteFile(asked.trace(), SimulatedTraceJson(plan, run)), "--trace"));
   }
@@ -68,7 +62,7 @@ absl::Status SimulatePlan(const Arguments& args) {
   summary.band = FindPlanBand(cluster, plan, FLAGS_program);
   ASSIGN_OR_RETURN(summary.rates,
                    FindModelRates(plan, FLAGS_program, cluster, summary.step_seconds));
-  if (HasExperts(plan)) summary.imbalance = FLAGS_imbalance;
+  if (priced.price) summary.imbalance = priced.imbalance;
   summary.sharing = FindCoreSharing(cluster, plan);
   ASSIGN_OR_RETURN(const int processes, ProcessesOn(cluster, plan));
   if (processes > 1) {

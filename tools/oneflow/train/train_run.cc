@@ -13,6 +13,7 @@
 #include "actor_runtime/exec/runtime.h"
 #include "oneflow_core/base/status.h"
 #include "planning/measure/kernel_time.h"
+#include "planning/simulate/model_rates.h"
 #include "tools/oneflow/cli/backend_flags.h"
 #include "tools/oneflow/cli/interrupt.h"
 #include "tools/oneflow/cli/precision.h"
@@ -141,6 +142,11 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
   }
   if (!gpus) PrintLines(text, PrecisionText(plan, trainer->isa()));
   if (promise) PrintLines(text, PromiseText(*promise));
+  if (!gpus) {
+    ASSIGN_OR_RETURN(const ModelRates rates, FindModelRates(plan, "train", {}, 0));
+    const std::string counts = WhatCounts(rates);
+    if (!counts.empty()) PrintLines(text, "MFU counts " + counts + "\n");
+  }
   if (first) {
     for (const std::string& warning : data.warnings) printer.Notify(warning);
   }
