@@ -55,7 +55,7 @@ class ShardingTest(FolderCase):
         self.refuse(["has 4 micro-batches in flight"], "--mesh=data=2", "--schedule=gpipe", *flags)
 
     def test_a_plan_that_does_not_fit_is_told_what_does(self):
-        flags = ["--mesh=data=4", "--micro_batches=2", "--cluster=h100", "--device=cuda", "--prefetch=0"]
+        flags = ["--mesh=data=4", "--micro_batches=2", "--cluster=h100", "--device=cuda", "--prefetch=0", "--reserve=0"]
         needs = {shard: self.bytes(*flags, "--shard=" + shard) for shard in ["none", "states", "weights"]}
         self.assertLess(needs["weights"], needs["states"])
         self.assertLess(needs["states"], needs["none"])
