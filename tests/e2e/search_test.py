@@ -55,7 +55,7 @@ class SearchTest(FolderCase):
                 self.search(*flags, "--out=best.plan", "--out_recipe=best.recipe")
                 run("compile", "--recipe=best.recipe", "--out=compiled.plan", cwd=self.dir)
                 self.assertEqual(self.read("best.plan"), self.read("compiled.plan"))
-        self.refuse(["--out_recipe: cannot say --memory or --reserve", "add --out=best.plan"], "--memory=20MB", "--out_recipe=best.recipe")
+        self.refuse(["--out_recipe: cannot say --memory, --reserve and --system", "add --out=best.plan"], "--memory=20MB", "--out_recipe=best.recipe")
 
     def test_what_a_recipe_says_of_choices_is_searched(self):
         self.write("all.recipe", 'recipe { mesh { axis { name: "data" size: 4 } } batch: 4 recompute { term { policy: "full" } } fill_memory: true }\n'
