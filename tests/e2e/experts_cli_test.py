@@ -175,6 +175,8 @@ class ExpertsCliTest(FolderCase):
         ]:
             with self.subTest(words):
                 self.refuse(words, "compile", f"--graph={graph}.textproto", *flags)
+        after = run("explain", "--graph=moe.textproto", "--mesh=expert=2", "--after=bind_batch", "--imbalance=2.5", cwd=self.dir)[0]
+        self.assertIn("groups=2 imbalance=2.5 parts=2", after)
         self.refuse(alone, "search", "--graph=capacity.textproto", "--devices=2", "--cluster=h100", "--batch=4", "--imbalance=2")
 
     def test_a_search_prices_and_writes_what_drops_nothing(self):

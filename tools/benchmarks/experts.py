@@ -86,7 +86,9 @@ def read_choices(oneflow, graph, text, checkpoint, folder):
 def write_routing(graph, folder):
     """The graph up to its last router, where variables are fed; returns the choices of its routers, and the names of variables."""
     lines, routers, variables = [], [], []
-    for line in open(graph, encoding="utf-8"):
+    with open(graph, encoding="utf-8") as file:
+        written = file.readlines()
+    for line in written:
         name = re.search(r'^op \{ name: "([^"]+)"', line)
         if line.startswith("family") or not name or name[1] == "labels":
             continue

@@ -313,7 +313,10 @@ absl::StatusOr<PricedPlan> PricedPlanFromFlags(const Arguments& args, const Plan
 }
 
 absl::StatusOr<std::string> TextAfterFromFlags(const Arguments& args, const std::string& pass) {
-  ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
+  ASSIGN_OR_RETURN(ToCompile given, ToCompileFromFlags(args));
+  if (args.Given("imbalance")) {
+    RETURN_IF_ERROR(PriceQueues(args, given.source.graph, &given.request));
+  }
   return MakeTextAfter(given.source, given.request, FLAGS_program, pass);
 }
 
