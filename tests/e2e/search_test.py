@@ -304,7 +304,8 @@ class SearchTest(FolderCase):
         table, _ = process.communicate(timeout=250)
         self.assertEqual(0, process.returncode)
         self.assertRegex(table, r"\n *1 +[0-9.]+ s")
-        self.assertIn("estimated: no other plan group is more than", table)
+        # The first plan may fit before the others are looked at.
+        self.assertRegex(table, "estimated: no other plan group is more than|nothing is known of [0-9,]+ of 1,")
 
 
 if __name__ == "__main__":
