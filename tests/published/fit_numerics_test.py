@@ -135,7 +135,7 @@ class SystemsTest(unittest.TestCase):
         errors = [0.02, -0.04, 0.1, 0.0]
         megatron, mpt = systems.find_systems(rows, errors, {"mpt": 1.1})
         self.assertEqual(("megatron", 1.0, "mpt", 1.1), (megatron["name"], megatron["slowdown"], mpt["name"], mpt["slowdown"]))
-        typical = 0.06**2
+        typical = 0.1**2  # of few models
         short, long = megatron["regions"]
         self.assertEqual((2, 2, False), (short["runs"], short["models"], short["experts"]))
         self.assertAlmostEqual(math.sqrt((0.02**2 + 0.04**2 + 4 * typical) / 6), short["sigma"])
@@ -148,8 +148,14 @@ class SystemsTest(unittest.TestCase):
 
     def test_between_systems(self):
         sigma, freedom = systems.find_between([{"a": 1.0, "b": 1.1, "c": 0.9}, {"a": 2.0, "b": 2.4}, {"a": 1.0}])
-        self.assertEqual(3, freedom)
-        self.assertAlmostEqual(math.sqrt((math.log(1.1)**2 + math.log(0.9)**2 + math.log(1.2)**2) / 3), sigma)
+        self.assertEqual(2, freedom)  # b is one system on two kinds of devices
+        self.assertAlmostEqual(math.sqrt(((math.log(1.1) + math.log(1.2))**2 / 4 + math.log(0.9)**2) / 2), sigma)
+
+    def test_many_models_have_the_errors_of_all(self):
+        figures = {"experts": False, "sequence": 2048, "parameters": 1e9, "devices": 8, "device_tokens": 4096}
+        rows = [types.SimpleNamespace(table="t", model=m, system=types.SimpleNamespace(of="mpt"), figures=figures) for m in "abc"]
+        (system,) = systems.find_systems(rows, [0.02, 0.04, -0.06], {})
+        self.assertAlmostEqual(math.sqrt((0.02**2 + 0.04**2 + 0.06**2 + 4 * 0.06**2) / 7), system["regions"][0]["sigma"])
 
 
 class ErrorsTest(unittest.TestCase):

@@ -13,8 +13,8 @@ start, one of `sustained` at or below 1; one that ends at a bound is named.
 --write replaces the numbers in the file, its systems and how far they are from each other (the band beside predicted times,
 docs/simulate.md). The runs of a system fall into regions: dense models of up to 8,192 tokens a sequence, of more, and mixtures. A
 region reaches beyond the least and the most of each figure of its runs by the factors of WIDER (systems.py). Its sigma is the root
-mean square of the errors of its runs, model left out, and of four runs more of 6 %: so few runs that agree by chance do not
-promise more than others.
+mean square of the errors of its runs, model left out, and of four runs more of 6 %, or of 10 % where the runs are of fewer than
+three models: so few runs that agree by chance do not promise more than others.
 
 --across leaves out each system in turn, refits, and simulates its runs as those of a system that nobody knows: how many are within
 one and two times the band that then stands beside them.

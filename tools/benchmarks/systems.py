@@ -7,14 +7,16 @@ from benchmarks.published_errors import group_by
 # The systems of cluster files whose runs are rows here, and what the files say of them.
 SYSTEMS = {
     "megatron": {"what": "Megatron-LM, Megatron-Core and NeMo", "processor_usage": 0.15,
-                 "processor_usage_source": "Calculon's; NeMo's exchanges of tensors pass user buffers, not NCCL (ub_tp_comm_overlap)"},
+                 "processor_usage_source": "Calculon's, held against Megatron-LM; NeMo's pass user buffers (ub_tp_comm_overlap)"},
     "mpt": {"what": "MPT on Composer and FSDP"},
     "torchtitan": {"what": "torchtitan's FSDP2"},
 }
 LONG = 8192  # tokens of a sequence above which dense models are a region of their own
-PRIOR_RUNS, PRIOR_SIGMA = 4, 0.06  # what a region has beside its runs: about the errors of all runs on A100s and H100s
+# The runs that a region has beside its own: their number and their error, about that of all runs on A100s and H100s. A region of fewer
+# than FEW_MODELS models, whose errors are hardly those of a model left out, has larger ones.
+PRIOR_RUNS, PRIOR_SIGMA, FEW_MODELS, FEW_SIGMA = 4, 0.06, 3, 0.1
 # By how much the figures of a region are wider than those of its runs.
-WIDER = {"sequence": 1.5, "parameters": 10, "devices": 4, "device_tokens": 10}
+WIDER = {"sequence": 1.5, "parameters": 3, "devices": 4, "device_tokens": 4}
 
 
 def region_of(row):
@@ -29,9 +31,10 @@ def find_systems(rows, errors, slowdowns):
         of_system = systems[name]
         regions = []
         for (experts, _), runs in sorted(group_by([p for p in of_system if p[0].figures], lambda pair: region_of(pair[0])).items()):
-            squares = sum(error * error for _, error in runs) + PRIOR_RUNS * PRIOR_SIGMA**2
-            region = {"experts": experts, "runs": len(runs), "models": len({(row.table, row.model) for row, _ in runs}),
-                      "sigma": math.sqrt(squares / (len(runs) + PRIOR_RUNS))}
+            models = len({(row.table, row.model) for row, _ in runs})
+            prior = PRIOR_SIGMA if models >= FEW_MODELS else FEW_SIGMA
+            squares = sum(error * error for _, error in runs) + PRIOR_RUNS * prior**2
+            region = {"experts": experts, "runs": len(runs), "models": models, "sigma": math.sqrt(squares / (len(runs) + PRIOR_RUNS))}
             for figure, wider in WIDER.items():
                 values = [row.figures[figure] for row, _ in runs]
                 region[figure] = (min(values) / wider, max(values) * wider)
@@ -41,13 +44,17 @@ def find_systems(rows, errors, slowdowns):
 
 
 def find_between(slowdowns_of_files):
-    """The root mean square of log(slowdown) of the systems of all files relative to the first system of each, and its degrees of
-    freedom."""
-    logs = []
+    """The root mean square of log(slowdown) of the systems relative to the first of each file, and its degrees of freedom.
+
+    A system of several files has the mean of its logarithms there: systems are the units.
+    """
+    logs = {}
     for slowdowns in slowdowns_of_files:
-        first, *others = slowdowns.values()
-        logs += [math.log(value / first) for value in others]
-    return math.sqrt(statistics.mean(v * v for v in logs)), len(logs)
+        first = next(iter(slowdowns.values()))
+        for name, value in list(slowdowns.items())[1:]:
+            logs.setdefault(name, []).append(math.log(value / first))
+    means = [statistics.mean(of_system) for of_system in logs.values()]
+    return math.sqrt(statistics.mean(v * v for v in means)), len(means)
 
 
 def order_systems(rows):
