@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -13,27 +14,46 @@
 namespace oneflow {
 namespace {
 
-bool Contains(const proto::Range& range, double value) {
-  return range.least() <= value && value <= range.most();
+// What no factor brings nearer: another kind of model or program.
+constexpr double kAnotherKind = 100;
+
+// How far a value is from a range: the logarithm of the factor between them; 0 within it.
+double Distance(const proto::Range& range, double value) {
+  if (range.least() <= value && value <= range.most()) return 0;
+  if (value <= 0) return kAnotherKind;
+  return std::log(value < range.least() ? range.least() / value : value / range.most());
 }
 
-// The figures of the run that the region does not contain, in words.
-std::vector<std::string> FindMisfits(const proto::Region& region, const RunFigures& run) {
-  std::vector<std::string> misfits;
-  const auto check = [&](bool fits, std::string words) {
-    if (!fits) misfits.push_back(std::move(words));
-  };
-  check(run.trains, "no step of training");
-  check(region.experts() == run.experts, run.experts ? "a mixture of experts" : "a dense model");
-  check(Contains(region.sequence(), static_cast<double>(run.sequence)),
-        run.sequence == 0 ? "a model that reads no tokens"
-                          : DigitsText(run.sequence) + " tokens of a sequence");
-  check(Contains(region.parameters(), static_cast<double>(run.parameters)),
-        CountText(static_cast<double>(run.parameters)) + " parameters");
-  check(Contains(region.devices(), static_cast<double>(run.devices)),
-        absl::StrCat(DigitsText(run.devices), run.devices == 1 ? " device" : " devices"));
-  check(Contains(region.device_tokens(), run.device_tokens),
-        DigitsText(std::llround(run.device_tokens)) + " tokens of a step a device");
+// The figures of a run that a region does not contain, in words, and how far off they are together.
+struct Misfits {
+  std::vector<std::string> words;
+  double distance = 0;
+
+  void Add(double off, std::string what) {
+    if (off > 0) words.push_back(std::move(what));
+    distance += off;
+  }
+};
+
+Misfits FindMisfits(const proto::Region& region, const RunFigures& run) {
+  Misfits misfits;
+  const bool experts = run.slots > 0;
+  misfits.Add(run.trains ? 0 : kAnotherKind, "no step of training");
+  misfits.Add(region.experts() == experts ? 0 : kAnotherKind,
+              experts ? "a mixture of experts" : "a dense model");
+  misfits.Add(Distance(region.sequence(), static_cast<double>(run.sequence)),
+              run.sequence == 0 ? "a model that reads no tokens"
+                                : DigitsText(run.sequence) + " tokens of a sequence");
+  misfits.Add(Distance(region.parameters(), static_cast<double>(run.parameters)),
+              CountText(static_cast<double>(run.parameters)) + " parameters");
+  misfits.Add(Distance(region.devices(), static_cast<double>(run.devices)),
+              absl::StrCat(DigitsText(run.devices), run.devices == 1 ? " device" : " devices"));
+  misfits.Add(Distance(region.device_tokens(), run.device_tokens),
+              DigitsText(std::llround(run.device_tokens)) + " tokens of a step a device");
+  if (region.experts() && experts) {
+    misfits.Add(Distance(region.slots(), run.slots),
+                absl::StrFormat("queues of experts of %.3g times even routing", run.slots));
+  }
   return misfits;
 }
 
@@ -67,20 +87,21 @@ Band FindBand(const proto::Cluster& cluster, const RunFigures& run) {
   Band band;
   const proto::BetweenSystems& between = cluster.between_systems();
   band.devices = between.what();
-  std::vector<std::string> nearest;
+  Misfits nearest{.distance = std::numeric_limits<double>::infinity()};
   double squares = 0;
   for (const proto::System& system : cluster.system()) {
     const bool is_meant = system.name() == cluster.as_system();
     if (!cluster.as_system().empty() && !is_meant) continue;
     const proto::Region* narrowest = nullptr;
     for (const proto::Region& region : system.region()) {
-      std::vector<std::string> misfits = FindMisfits(region, run);
-      if (!misfits.empty()) {
-        if (nearest.empty() || misfits.size() < nearest.size()) nearest = std::move(misfits);
+      Misfits misfits = FindMisfits(region, run);
+      if (misfits.distance > 0) {
+        if (misfits.distance < nearest.distance) nearest = std::move(misfits);
       } else if (narrowest == nullptr || region.runs() < narrowest->runs()) {
         narrowest = &region;
       }
     }
+    if (is_meant) band.by = system.what();
     if (narrowest == nullptr) continue;
     ++band.systems;
     band.runs += narrowest->runs();
@@ -90,8 +111,8 @@ Band FindBand(const proto::Cluster& cluster, const RunFigures& run) {
   }
   band.system = cluster.as_system();
   if (band.systems == 0) {
-    nearest.resize(std::min<size_t>(2, nearest.size()));
-    band.outside = absl::StrJoin(nearest, ", ");
+    nearest.words.resize(std::min<size_t>(2, nearest.words.size()));
+    band.outside = absl::StrJoin(nearest.words, ", ");
     return band;
   }
   squares /= band.systems;
@@ -114,8 +135,8 @@ std::string CountText(double count) {
 
 std::string BandText(const Band& band) {
   if (!band.outside.empty()) {
-    return absl::StrCat(" (no run like this (", band.outside, " on ", band.devices,
-                        ") was compared)");
+    return absl::StrCat(" (no run like this (", band.outside, " on ", band.devices, ")",
+                        band.by.empty() ? "" : " by " + band.by, " was compared)");
   }
   if (band.systems == 0) return " (no run of this kind was compared)";
   const double percent = 100 * band.sigma;
@@ -131,7 +152,11 @@ std::string BandText(const Band& band) {
 }
 
 nlohmann::ordered_json BandJson(const Band& band, double seconds) {
-  if (!band.outside.empty()) return {{"outside", band.outside}};
+  if (!band.outside.empty()) {
+    nlohmann::ordered_json json = {{"system", nullptr}, {"outside", band.outside}};
+    if (!band.system.empty()) json["system"] = band.system;
+    return json;
+  }
   if (band.systems == 0) return nullptr;
   nlohmann::ordered_json json = {{"system", nullptr}, {"sigma", band.sigma}};
   if (!band.system.empty()) json["system"] = band.system;

@@ -8,6 +8,7 @@
 //   // "12.970 s ± 13 % (1 σ of a system that was not compared; 3 systems on H100s were; --system
 //   //  narrows it)"
 //   // "12.970 s (no run like this (131,072 tokens of a sequence on H100s) was compared)"
+//   // "12.970 s (no run like this (1 device on H100s) by MPT was compared)"
 //   // "12.970 s (no run of this kind was compared)"
 //
 // The prediction is normal on a scale of logarithms: the time is within a factor e^σ of it for 68 %
@@ -25,7 +26,8 @@ namespace oneflow {
 // The figures of a run by which it is in a region or not.
 struct RunFigures {
   bool trains = true;      // else its program computes no training step
-  bool experts = false;    // a mixture of experts
+  // Of a mixture of experts: slots of its queues over those of even routing; 0: no mixture.
+  double slots = 0;
   int64_t sequence = 0;    // tokens of a sequence; 0: it reads none
   int64_t parameters = 0;  // of the model, with all experts
   int64_t devices = 0;
@@ -35,6 +37,7 @@ struct RunFigures {
 struct Band {
   int systems = 0;      // whose runs the band is of; 0 with no figure outside: the file has none
   std::string outside;  // "131,072 tokens of a sequence": no compared run has this; then no sigma
+  std::string by;       // where it is outside: the system that the cluster is for, in words
   double sigma = 0;     // of log(predicted / measured)
   std::string system;   // the one that the cluster is for; "" where it is for none
   int runs = 0, models = 0;
@@ -46,8 +49,8 @@ struct Band {
 // of several regions the one with the fewest runs counts. Otherwise the run is that of a system
 // that was not compared: sigma² is the mean square within the systems that have a region that
 // contains the run, plus (t × sigma between systems)², with t = StudentSigma(freedom).
-// If no region contains the run, `outside` names the figures, at most two, that the region with the
-// fewest such figures does not contain. Requires a cluster that passed CheckCluster.
+// If no region contains the run, `outside` names the figures, at most two, that the nearest region
+// does not contain: the one from which they are off by the least factor together. Requires a cluster that passed CheckCluster.
 Band FindBand(const proto::Cluster& cluster, const RunFigures& run);
 
 // The t that bounds a value of Student's distribution, of either sign, with the probability with
@@ -59,7 +62,8 @@ double StudentSigma(int freedom);
 std::string BandText(const Band& band);
 
 // {"system": null where there is none, "sigma", "low_seconds", "high_seconds", "runs", "models",
-// "systems", "what"}, {"outside": "131,072 tokens of a sequence"}, or null where the file has no
+// "systems", "what"}, {"system", "outside": "131,072 tokens of a
+// sequence"}, or null where the file has no
 // systems. `seconds`: the predicted time; 0: none, then without low_seconds and high_seconds.
 nlohmann::ordered_json BandJson(const Band& band, double seconds);
 

@@ -18,6 +18,7 @@ void AddRegion(proto::System* system, double sequence, int runs, double sigma,
   set(region->mutable_parameters(), 1e9, 1e12);
   set(region->mutable_devices(), 8, 4096);
   set(region->mutable_device_tokens(), 1024, 65536);
+  if (experts) set(region->mutable_slots(), 1, 1.5);
   region->set_runs(runs);
   region->set_models(runs - 1);
   region->set_sigma(sigma);
@@ -112,7 +113,7 @@ TEST_CASE("without a system the band is of one that was not compared") {
 
 TEST_CASE("systems without a region that contains the run do not count") {
   RunFigures run = kRun;
-  run.experts = true;
+  run.slots = 1.25;
   const Band band = FindBand(ThreeSystems(), run);
   CHECK(band.sigma == Approx(std::sqrt(Squared(0.2) + Squared(1.32128 * 0.1))).epsilon(1e-5));
   CHECK(BandText(band) ==
@@ -138,7 +139,7 @@ TEST_CASE("both ends of a range are in it") {
   CHECK(outside([](RunFigures& run) { run.devices = 4097; }) == "4,097 devices");
   CHECK(outside([](RunFigures& run) { run.device_tokens = 1023.5; }) ==
         "1,024 tokens of a step a device");
-  CHECK(outside([](RunFigures& run) { run.experts = true; }) == "a mixture of experts");
+  CHECK(outside([](RunFigures& run) { run.slots = 1; }) == "a mixture of experts");
   CHECK(outside([](RunFigures& run) { run.trains = false; }) == "no step of training");
 }
 
@@ -148,16 +149,27 @@ TEST_CASE("the figures that are named are those that the nearest region does not
   const Band band = FindBand(ThreeSystems(), run);
   CHECK(BandText(band) ==
         " (no run like this (131,072 tokens of a sequence on H100s) was compared)");
-  CHECK(BandJson(band, 10).dump() == R"({"outside":"131,072 tokens of a sequence"})");
+  CHECK(BandJson(band, 10).dump() == R"({"system":null,"outside":"131,072 tokens of a sequence"})");
   run.devices = 1;
   run.parameters = 834'000;
   CHECK(FindBand(ThreeSystems(), run).outside ==
         "131,072 tokens of a sequence, 834 thousand parameters");
   // Mixtures are compared, and sequences of 16,384 tokens, but not both.
   run = kRun;
-  run.experts = true;
+  run.slots = 1.25;
   run.sequence = 16384;
-  CHECK(FindBand(As("three"), run).outside == "a mixture of experts");
+  CHECK(FindBand(As("three"), run).outside == "16,384 tokens of a sequence");
+  CHECK(BandText(FindBand(As("three"), run)) ==
+        " (no run like this (16,384 tokens of a sequence on H100s) by System three was compared)");
+  CHECK(BandJson(FindBand(As("three"), run), 1)["system"] == "three");
+  run.sequence = 8192;
+  run.slots = 8;
+  CHECK(FindBand(ThreeSystems(), run).outside ==
+        "queues of experts of 8 times even routing");
+  // Off by a factor of 1.01 from one region, and of 8 from the other.
+  run = kRun;
+  run.sequence = 16500;
+  CHECK(FindBand(ThreeSystems(), run).outside == "16,500 tokens of a sequence");
 }
 
 TEST_CASE("CountText: three digits and a unit") {

@@ -71,7 +71,8 @@ def print_system(system):
         lines.append(f'  processor_usage: {system["processor_usage"]}  # {system["processor_usage_source"]}')
     for region in system["regions"]:
         ranges = [f"    {name} {print_range(*region[name])}" for name in ("sequence", "parameters", "devices", "device_tokens")]
-        lines += ["  region {", *(["    experts: true"] if region["experts"] else []), *ranges,
+        slots = ["    slots { least: %g most: %g }" % region["slots"]] if "slots" in region else []
+        lines += ["  region {", *(["    experts: true"] if region["experts"] else []), *slots, *ranges,
                   f'    runs: {region["runs"]} models: {region["models"]} sigma: {region["sigma"]:.3g}', "  }"]
     return "\n".join([*lines, "}", ""])
 

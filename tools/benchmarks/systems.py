@@ -15,6 +15,7 @@ LONG = 8192  # tokens of a sequence above which dense models are a region of the
 # The runs that a region has beside its own: their number and their error, about that of all runs on A100s and H100s. A region of fewer
 # than FEW_MODELS models, whose errors are hardly those of a model left out, has larger ones.
 PRIOR_RUNS, PRIOR_SIGMA, FEW_MODELS, FEW_SIGMA = 4, 0.06, 3, 0.1
+MIXTURE_SLOTS = (1, 1.5)  # around the 1.25 for which rows of mixtures that drop nothing are simulated
 # By how much the figures of a region are wider than those of its runs.
 WIDER = {"sequence": 1.5, "parameters": 3, "devices": 4, "device_tokens": 4}
 
@@ -35,6 +36,8 @@ def find_systems(rows, errors, slowdowns):
             prior = PRIOR_SIGMA if models >= FEW_MODELS else FEW_SIGMA
             squares = sum(error * error for _, error in runs) + PRIOR_RUNS * prior**2
             region = {"experts": experts, "runs": len(runs), "models": models, "sigma": math.sqrt(squares / (len(runs) + PRIOR_RUNS))}
+            if experts:
+                region["slots"] = MIXTURE_SLOTS
             for figure, wider in WIDER.items():
                 values = [row.figures[figure] for row, _ in runs]
                 region[figure] = (min(values) / wider, max(values) * wider)

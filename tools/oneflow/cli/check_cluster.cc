@@ -251,7 +251,9 @@ absl::Status CheckRegion(const proto::Region& region, const std::string& name,
   for (const auto& [figure, range] : {std::pair("sequence", &region.sequence()),
                                       {"parameters", &region.parameters()},
                                       {"devices", &region.devices()},
-                                      {"device_tokens", &region.device_tokens()}}) {
+                                      {"device_tokens", &region.device_tokens()},
+                                      {"slots", &region.slots()}}) {
+    if (range == &region.slots() && !region.experts()) continue;
     if (range->most() > 0 && range->least() <= range->most()) continue;
     return InputError(
         where, absl::StrCat(name, ".", figure, " is ", range->least(), " to ", range->most()),
