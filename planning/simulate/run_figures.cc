@@ -24,7 +24,7 @@ double FindSlots(const proto::Program& program) {
     raise(actor, "groups", &groups);
     for (const char* name : {"capacity", "imbalance"}) {
       const auto found = actor.attr().find(name);
-      if (found != actor.attr().end()) bound = std::max(bound, found->second.d());
+      if (found != actor.attr().end()) bound = std::max(bound, found->second.f());
     }
   }
   if (choices == 0) return 0;
