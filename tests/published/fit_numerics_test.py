@@ -148,8 +148,8 @@ class SystemsTest(unittest.TestCase):
 
     def test_between_systems(self):
         sigma, freedom = systems.find_between([{"a": 1.0, "b": 1.1, "c": 0.9}, {"a": 2.0, "b": 2.4}, {"a": 1.0}])
-        self.assertEqual(2, freedom)  # b is one system on two kinds of devices
-        self.assertAlmostEqual(math.sqrt(((math.log(1.1) + math.log(1.2))**2 / 4 + math.log(0.9)**2) / 2), sigma)
+        self.assertEqual(4, freedom)  # b is one system on two kinds of devices; and the two of the prior
+        self.assertAlmostEqual(math.sqrt(((math.log(1.1) + math.log(1.2))**2 / 4 + math.log(0.9)**2 + 2 * 0.1**2) / 4), sigma)
 
     def test_many_models_have_the_errors_of_all(self):
         figures = {"experts": False, "sequence": 2048, "parameters": 1e9, "devices": 8, "device_tokens": 4096}

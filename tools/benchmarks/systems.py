@@ -15,6 +15,7 @@ LONG = 8192  # tokens of a sequence above which dense models are a region of the
 # The runs that a region has beside its own: their number and their error, about that of all runs on A100s and H100s. A region of fewer
 # than FEW_MODELS models, whose errors are hardly those of a model left out, has larger ones.
 PRIOR_RUNS, PRIOR_SIGMA, FEW_MODELS, FEW_SIGMA = 4, 0.06, 3, 0.1
+PRIOR_SYSTEMS, PRIOR_BETWEEN = 2, 0.1  # assumed, as rates of systems differ
 MIXTURE_SLOTS = (1, 1.5)  # around the 1.25 for which rows of mixtures that drop nothing are simulated
 # By how much the figures of a region are wider than those of its runs.
 WIDER = {"sequence": 1.5, "parameters": 3, "devices": 4, "device_tokens": 4}
@@ -49,7 +50,8 @@ def find_systems(rows, errors, slowdowns):
 def find_between(slowdowns_of_files):
     """The root mean square of log(slowdown) of the systems relative to the first of each file, and its degrees of freedom.
 
-    A system of several files has the mean of its logarithms there: systems are the units.
+    A system of several files has the mean of its logarithms there: systems are the units. PRIOR_SYSTEMS more, of PRIOR_BETWEEN, are
+    counted, since two or three say little.
     """
     logs = {}
     for slowdowns in slowdowns_of_files:
@@ -57,7 +59,8 @@ def find_between(slowdowns_of_files):
         for name, value in list(slowdowns.items())[1:]:
             logs.setdefault(name, []).append(math.log(value / first))
     means = [statistics.mean(of_system) for of_system in logs.values()]
-    return math.sqrt(statistics.mean(v * v for v in means)), len(means)
+    freedom = len(means) + PRIOR_SYSTEMS
+    return math.sqrt((sum(v * v for v in means) + PRIOR_SYSTEMS * PRIOR_BETWEEN**2) / freedom), freedom
 
 
 def order_systems(rows):
