@@ -13,7 +13,7 @@ def systems(slowdown=1, least=1, sustained=""):
                 f"device_tokens {{ least: 1 most: 1e4 }} {more} }}")
     return (f'name: "made" device {{ {sustained} }} system {{ name: "one" what: "System one" slowdown: {slowdown} '
             f'{region("runs: 9 models: 5 sigma: 0.04")} }} system {{ name: "same" what: "Another" slowdown: 1 '
-            f'{region("experts: true runs: 2 models: 1 sigma: 0.1")} }} between_systems {{ sigma: 0.1 freedom: 1 what: "H100s" }}')
+            f'{region("experts: true slots { least: 1 most: 2 } runs: 2 models: 1 sigma: 0.1")} }} between_systems {{ sigma: 0.1 freedom: 1 what: "H100s" }}')
 
 
 class SystemsTest(FolderCase):
@@ -38,7 +38,7 @@ class SystemsTest(FolderCase):
         one = {"system": "one", "sigma": 0.04, "runs": 9, "models": 5, "systems": 1, "what": "System one on H100s"}
         other = {"system": None, "sigma": math.sqrt(0.04 ** 2 + (math.tan(math.pi / 2 * math.erf(0.5 ** 0.5)) * 0.1) ** 2), "runs": 9, "models": 5, "systems": 1,
                  "what": "systems on H100s"}
-        far = {"outside": "8 tokens of a sequence"}
+        far = {"system": None, "outside": "8 tokens of a sequence"}
         unknown = r" \(no run of this kind was compared\)"
         for flags, words, json_ in [([compared, "--system=one"], r" ± 4 % \(1 σ of 9 runs of 5 models by System one on H100s\)", one),
                                     ([compared], r" ± 19 % \(1 σ of a system that was not compared; 1 system on H100s was; "
