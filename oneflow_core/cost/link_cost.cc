@@ -18,8 +18,8 @@ constexpr double kLinkLatency = 1e-6, kLinkBandwidth = 1e10;
 // The most devices of a unit that stay idle so that groups do not straddle units: a part of it.
 constexpr double kMostIdle = 0.125;
 
-// Of `unit` devices, those that a job of this mesh takes: a multiple of the largest blocks of inner
-// axes, if few stay idle.
+// The number of the `unit` devices that a job of this mesh takes: a multiple of the largest blocks
+// of inner axes, if few stay idle.
 int64_t FillUnit(int64_t unit, const Mesh& mesh) {
   int64_t block = mesh.devices();
   for (const Mesh::Axis& axis : mesh.axes) {

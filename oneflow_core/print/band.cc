@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -127,10 +128,12 @@ Band FindBand(const proto::Cluster& cluster, const RunFigures& run) {
 std::string CountText(double count) {
   static constexpr std::pair<double, const char*> kUnits[] = {
       {1e12, "trillion"}, {1e9, "billion"}, {1e6, "million"}, {1e3, "thousand"}};
+  // 999.6 million is rounded to 1 billion.
+  const double rounded = std::strtod(absl::StrFormat("%.3g", count).c_str(), nullptr);
   for (const auto& [unit, name] : kUnits) {
-    if (count >= unit) return absl::StrFormat("%.3g %s", count / unit, name);
+    if (rounded >= unit) return absl::StrFormat("%g %s", rounded / unit, name);
   }
-  return absl::StrFormat("%.3g", count);
+  return absl::StrFormat("%g", rounded);
 }
 
 std::string BandText(const Band& band) {

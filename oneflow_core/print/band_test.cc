@@ -175,6 +175,10 @@ TEST_CASE("the figures that are named are those that the nearest region does not
 TEST_CASE("CountText: three digits and a unit") {
   CHECK(CountText(30.53e9) == "30.5 billion");
   CHECK(CountText(999) == "999");
+  CHECK(CountText(999.6) == "1 thousand");
+  CHECK(CountText(999.4e6) == "999 million");
+  CHECK(CountText(999.6e6) == "1 billion");
+  CHECK(CountText(1234.5e12) == "1230 trillion");
   CHECK(CountText(1.026e12) == "1.03 trillion");
 }
 

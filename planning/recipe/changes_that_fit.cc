@@ -157,8 +157,8 @@ std::string GiBText(int64_t bytes) {
   return absl::StrFormat("%.2f GiB", static_cast<double>(bytes) / (1 << 30));
 }
 
-// Of what the arena of a device holds: half of the f32 sums of gradients over micro-batches, which
-// would be bf16.
+// Bytes that the arena of a device would save if sums of gradients over micro-batches were bf16:
+// half of those in f32.
 int64_t CountNarrowed(const proto::Plan& draft, const proto::StageMemory& memory) {
   int64_t bytes = 0;
   for (const proto::Register& r : FindProgram(draft, "train")->register_()) {

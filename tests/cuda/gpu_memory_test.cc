@@ -9,6 +9,7 @@
 #include "actor_runtime/cuda/emulated/emulated_gpu.h"
 #include "actor_runtime/exec/runtime.h"
 #include "oneflow_core/print/plan_text.h"
+#include "planning/measure/calibrate_gpus.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow {
@@ -55,6 +56,21 @@ TEST_CASE("ranks that share a GPU are added up, each by its stage") {
   CHECK_FALSE(GpuMemory::Check(plan, Opened(4)).ok());
   emulated::Reset({.devices = 3, .memory_bytes = static_cast<size_t>(first + second)});
   CHECK(GpuMemory::Check(plan, Opened(4)).ok());
+}
+
+TEST_CASE("calibration reserves the bytes that are not free after it measured") {
+  constexpr int64_t kMemory = int64_t{16} << 20, kTaken = 12345;
+  emulated::Reset({.devices = 1, .memory_bytes = kMemory});
+  DeviceBackend backend = Opened(1);
+  backend.facts_of = [real = backend.facts_of](int rank) {
+    absl::StatusOr<DeviceFacts> facts = real(rank);
+    if (facts.ok()) facts->free_bytes -= kTaken;
+    return facts;
+  };
+  const absl::StatusOr<proto::Cluster> cluster = CalibrateGpus(backend, {.seconds = 0.01});
+  REQUIRE(cluster.ok());
+  CHECK(cluster->device().memory_bytes() == kMemory);
+  CHECK(cluster->device().reserve_bytes() == kTaken);
 }
 
 TEST_CASE("the reported parts add up to the memory of the GPU") {

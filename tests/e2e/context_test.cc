@@ -27,8 +27,8 @@ proto::Model Config(const Model& model) {
   config.set_layers(2), config.set_hidden(16), config.set_inner(12), config.set_heads(4);
   config.set_groups(model.groups), config.set_window(model.window);
   config.set_head_dim(4), config.set_sequence(32), config.set_vocab(24), config.set_tied(true);
-  config.set_experts(model.experts), config.set_experts_per_token(2),
-      if (model.capacity > 0) config.set_slots(model.capacity), config.set_slot_groups(4);
+  config.set_experts(model.experts), config.set_experts_per_token(2);
+  if (model.capacity > 0) config.set_slots(model.capacity), config.set_slot_groups(4);
   if (model.experts > 0) config.set_routed_positions(4);
   return config;
 }

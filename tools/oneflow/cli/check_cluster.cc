@@ -338,10 +338,11 @@ absl::Status CheckCluster(const proto::Cluster& cluster, std::string_view where)
                       absl::StrCat("use at most ", kMaxKernelThreads));
   }
   if (device.memory_bytes() > 0 && UsableBytes(device) <= 0) {
-    return InputError(where,
-                      absl::StrCat("device.reserve_bytes is ", device.reserve_bytes(),
-                                   " of memory_bytes ", device.memory_bytes()),
-                      "say less, or leave it out: nothing would be left to a plan");
+    return InputError(
+        where,
+        absl::StrCat("device.", device.has_kept_bytes() ? "kept" : "reserve", "_bytes is ",
+                     KeptBytes(device), " of memory_bytes ", device.memory_bytes()),
+        "say less, or leave it out: nothing would be left to a plan");
   }
   RETURN_IF_ERROR(CheckAttention(device, where));
   return CheckSystems(cluster, where);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -22,6 +24,22 @@ constexpr Known kKnown[] = {
 #include "tools/oneflow/cli/known_clusters.inc"
 };
 
+std::optional<ClusterText> FindKnown(const std::string& name) {
+  for (const Known& known : kKnown) {
+    if (name != known.name) continue;
+    return ClusterText{"cluster " + name, std::string(known.text)};
+  }
+  return std::nullopt;
+}
+
+// "did you mean h100? known are a100, ..."
+std::string NamesText(const std::string& name) {
+  const std::vector<std::string> names = KnownClusters();
+  const std::string nearest = Nearest(name, names);
+  return absl::StrCat(nearest.empty() ? "" : "did you mean " + nearest + "? ", "known are ",
+                      absl::StrJoin(names, ", "));
+}
+
 }  // namespace
 
 std::vector<std::string> KnownClusters() {
@@ -31,19 +49,21 @@ std::vector<std::string> KnownClusters() {
   return names;
 }
 
+absl::StatusOr<ClusterText> KnownClusterText(const std::string& name, std::string_view where,
+                                             const std::string& what) {
+  if (std::optional<ClusterText> text = FindKnown(name)) return *std::move(text);
+  return InputError(where, absl::StrCat(what, " is \"", name, "\", which is no known cluster"),
+                    NamesText(name));
+}
+
 absl::StatusOr<ClusterText> ReadClusterText(const std::string& name) {
-  for (const Known& known : kKnown) {
-    if (name == known.name) return ClusterText{"cluster " + name, std::string(known.text)};
-  }
+  if (std::optional<ClusterText> text = FindKnown(name)) return *std::move(text);
   // A word with a slash or a dot is meant as a path; any other may be a name one letter off.
   std::error_code error;
   const bool path = name.find_first_of("/.") != std::string::npos;
   if (!path && !std::filesystem::exists(name, error)) {
-    const std::string nearest = Nearest(name, KnownClusters());
-    return InputError(
-        "--cluster=" + name, "is neither a known cluster nor a file",
-        absl::StrCat(nearest.empty() ? "" : "did you mean " + nearest + "? ", "known are ",
-                     absl::StrJoin(KnownClusters(), ", "), "; or write the path of a textproto"));
+    return InputError("--cluster=" + name, "is neither a known cluster nor a file",
+                      NamesText(name) + "; or write the path of a textproto");
   }
   const absl::StatusOr<std::string> text =
       ReadFile(name, "--cluster wants a textproto, or one of the names " +

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,6 +19,11 @@ struct ClusterText {
 
 // The names, sorted.
 std::vector<std::string> KnownClusters();
+
+// The text of a known cluster. Of another name the error begins with `where` and what is so named
+// there ("base"), and lists the known names.
+absl::StatusOr<ClusterText> KnownClusterText(const std::string& name, std::string_view where,
+                                             const std::string& what);
 
 // The text of a known cluster, or of the file at a path. A name goes before a file of that name,
 // which is read as "./h100". An error lists the known names where `name` is neither.

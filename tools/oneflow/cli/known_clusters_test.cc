@@ -11,6 +11,7 @@
 #include "oneflow_core/cost/device_memory.h"
 #include "oneflow_core/cost/link_cost.h"
 #include "oneflow_core/cost/product_cost.h"
+#include "oneflow_core/print/band.h"
 #include "proto/cluster.pb.h"
 #include "tools/oneflow/cli/read_cluster.h"
 
@@ -75,12 +76,15 @@ TEST_CASE("clusters with a base: what a file says counts in place of the base's"
   // A list takes the place of the base's, and rates of attention follow the peak.
   const double peak = base.device().peak_flops_bf16();
   const proto::Device twice =
-      Parse("base: 'a100' device { peak_flops_bf16: " + std::to_string(2 * peak) + " }").device();
+      Parse("base: 'a100' name: 'twice' device { peak_flops_bf16: " + std::to_string(2 * peak) +
+            " }")
+          .device();
   CHECK(twice.attention(0).forward(0) == Approx(2 * base.device().attention(0).forward(0)));
   CHECK(twice.attention(1).backward(2) == Approx(2 * base.device().attention(1).backward(2)));
   const proto::Device own =
       Parse(
-          "base: 'a100' device { peak_flops_bf16: 1e15 attention_library: 'mine' attention { "
+          "base: 'a100' name: 'mine' device { peak_flops_bf16: 1e15 attention_library: 'mine' "
+          "attention { "
           "library: 'mine' head_size: 64 keys: 512 forward: 1e12 backward: 2e12 } }")
           .device();
   REQUIRE(own.attention_size() == 1);
@@ -90,11 +94,44 @@ TEST_CASE("clusters with a base: what a file says counts in place of the base's"
 TEST_CASE("clusters with a base: mistakes") {
   CHECK_THAT(ParseError("base: 'h10'"),
              Contains("mine: base is \"h10\", which is no known cluster; did you mean h100?"));
-  CHECK_THAT(ParseError("base: 'h100' level { name: 'rack' }"),
+  CHECK(
+      ParseError("base: 'h100' device { memory_bytes: 5000000000 }") ==
+      "mine: has the base h100 and no name; add one: systems compared on h100 were not compared on "
+      "it");
+  CHECK(
+      ParseError("base: 'h100' name: 'm' level { name: 'node' size: 4 } level { name: 'node' }") ==
+      "mine: level \"node\" is given twice; say all that differs from the base's level of this "
+      "name in one");
+  CHECK_THAT(ParseError("base: 'h100' name: 'mine' level { name: 'rack' }"),
              Contains("mine: level \"rack\" is none of the base h100, which has node, cluster"));
-  CHECK_THAT(ParseError("base: 'h100' device { reserve_bytes: 90000000000 }"),
+  CHECK_THAT(ParseError("base: 'h100' name: 'mine' device { reserve_bytes: 90000000000 }"),
              Contains("mine: device.reserve_bytes is 90000000000 of memory_bytes"));
+  CHECK_THAT(ParseError("device { memory_bytes: 1000 kept_bytes: 2000 }"),
+             Contains("mine: device.kept_bytes is 2000 of memory_bytes 1000"));
   CHECK_THAT(ParseError(""), Contains("mine: is empty"));
+}
+
+TEST_CASE("known clusters: runs that a region contains, and one that none does") {
+  proto::Cluster cluster = Read("h100");
+  cluster.set_as_system("megatron");
+  for (const int64_t sequence : {2048, 4096, 8192}) {
+    for (const int64_t devices : {8, 64, 1024}) {
+      const Band band = FindBand(cluster, {.sequence = sequence,
+                                           .parameters = 22'000'000'000,
+                                           .devices = devices,
+                                           .device_tokens = 4e6 / static_cast<double>(devices)});
+      INFO(sequence << " tokens on " << devices << ": " << band.outside);
+      CHECK(band.outside.empty());
+      CHECK(band.what == "Megatron-LM, Megatron-Core and NeMo on H100s");
+      CHECK(band.models > 1);
+      CHECK((band.sigma > .01 && band.sigma < .2));
+    }
+  }
+  CHECK(
+      FindBand(
+          cluster,
+          {.sequence = 131072, .parameters = 22'000'000'000, .devices = 64, .device_tokens = 65536})
+          .outside == "131,072 tokens of a sequence");
 }
 
 TEST_CASE("known clusters: of another name the error lists them") {

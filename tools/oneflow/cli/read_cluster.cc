@@ -1,6 +1,7 @@
 #include "tools/oneflow/cli/read_cluster.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
-#include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/check_cluster.h"
@@ -43,6 +43,7 @@ void MergeOver(const T& own, T* message) {
 
 absl::Status MergeLevels(proto::Cluster* own, std::string_view where, proto::Cluster* cluster) {
   std::vector<std::string> names;
+  std::set<std::string> given;
   for (const proto::Level& level : cluster->level()) names.push_back(level.name());
   for (const proto::Level& level : own->level()) {
     const auto found = std::find(names.begin(), names.end(), level.name());
@@ -51,6 +52,10 @@ absl::Status MergeLevels(proto::Cluster* own, std::string_view where, proto::Clu
                         absl::StrCat("level \"", level.name(), "\" is none of the base ",
                                      own->base(), ", which has ", absl::StrJoin(names, ", ")),
                         "name one of these, or leave out `base` and say everything");
+    }
+    if (!given.insert(level.name()).second) {
+      return InputError(where, absl::StrCat("level \"", level.name(), "\" is given twice"),
+                        "say all that differs from the base's level of this name in one");
     }
     MergeOver(level, cluster->mutable_level(static_cast<int>(found - names.begin())));
   }
@@ -66,15 +71,12 @@ void ScaleAttention(double factor, proto::Device* device) {
 }
 
 absl::StatusOr<proto::Cluster> WithBase(proto::Cluster own, std::string_view where) {
-  const std::vector<std::string> known = KnownClusters();
-  if (std::find(known.begin(), known.end(), own.base()) == known.end()) {
-    const std::string nearest = Nearest(own.base(), known);
-    return InputError(where,
-                      absl::StrCat("base is \"", own.base(), "\", which is no known cluster"),
-                      absl::StrCat(nearest.empty() ? "" : "did you mean " + nearest + "? ",
-                                   "known are ", absl::StrJoin(known, ", ")));
+  ASSIGN_OR_RETURN(const ClusterText text, KnownClusterText(own.base(), where, "base"));
+  if (own.name().empty()) {
+    return InputError(
+        where, absl::StrCat("has the base ", own.base(), " and no name"),
+        absl::StrCat("add one: systems compared on ", own.base(), " were not compared on it"));
   }
-  ASSIGN_OR_RETURN(const ClusterText text, ReadClusterText(own.base()));
   ASSIGN_OR_RETURN(proto::Cluster cluster, ParseCluster(text));
   cluster.clear_system();  // how predictions have held is known of the base alone
   cluster.clear_between_systems();
