@@ -3,7 +3,9 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/compile_for_test.h"
+#include "oneflow_core/base/strings.h"
 #include "oneflow_core/model/annotate_queues.h"
 #include "oneflow_core/plan/arenas.h"
 #include "planning/recipe/make_plan.h"
