@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <ctime>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -339,6 +340,8 @@ class Trial {
 };
 
 }  // namespace
+
+double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 absl::Status WithChangesThatFit(const absl::Status& refused, const GraphSource& source,
                                 const PlanRequest& request, const LookingTime& time,

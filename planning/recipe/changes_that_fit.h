@@ -9,11 +9,14 @@
 
 namespace oneflow {
 
-// How long changes are looked for.
+// Seconds of all threads of the process.
+double CpuSeconds();
+
+// How long plans that fit are looked for.
 struct LookingTime {
-  std::function<double()> clock;  // seconds, of the process's CPU time
-  double most = 20;               // of them
-  double a_plan = 0;              // that MakePlan took to refuse the plan
+  std::function<double()> clock = &CpuSeconds;
+  double most = 20;   // seconds of the clock
+  double a_plan = 0;  // that MakePlan took, to refuse a plan or to make a similar one
 };
 
 // `refused`, of MakePlan of these arguments, behind which stand changes with which the plan fits,
@@ -27,9 +30,9 @@ struct LookingTime {
 // A plan of bf16 whose f32 sums of gradients alone are too many is told what they would save in
 // bf16, which no recipe here says.
 //
-// A change whose draft needs too much is not compiled. Beyond the drafts of the first two
-// changes nothing is begun for which no time is left: what fits by its draft alone is called so,
-// and what was not tried is named.
+// A change whose draft needs too much is not compiled. Beyond these drafts, one of the plan in bf16
+// and those of the first two changes, nothing is begun for which no time is left: what fits by its
+// draft alone is called so, and what was not tried is named.
 absl::Status WithChangesThatFit(const absl::Status& refused, const GraphSource& source,
                                 const PlanRequest& request, const LookingTime& time,
                                 const Reporter& report);

@@ -36,6 +36,18 @@ bool RunsAhead(const proto::Recipe& recipe, const std::vector<ProgramDraft>& dra
   });
 }
 
+// `refused`; of a plan that is priced, it says at which imbalance.
+absl::Status SayPrice(const absl::Status& refused, const PlanRequest& request,
+                      const CompileCache& cache) {
+  if (!absl::IsResourceExhausted(refused) || !cache.boxed) return refused;
+  const bool priced = std::ranges::any_of(cache.boxed->drafts, [](const ProgramDraft& draft) {
+    return std::ranges::any_of(draft.graph.ops,
+                               [](const Op& op) { return op.attrs.contains("imbalance"); });
+  });
+  if (!priced) return refused;
+  return Annotate(refused, absl::StrCat("experts priced at an imbalance of ", request.imbalance));
+}
+
 // Compiles with fewer uses ahead than those of `request`, which do not fit: as many as do. If none
 // do, the refusal says what the fewest need.
 absl::StatusOr<Planned> CompileFewerAhead(const absl::Status& refused, const GraphSource& source,
@@ -70,7 +82,8 @@ absl::StatusOr<Planned> CompileAhead(const GraphSource& source, PlanRequest requ
     const bool fewer =
         chosen && request.recipe.prefetch() > 0 && RunsAhead(request.recipe, cache->boxed->drafts);
     if (report != nullptr) {
-      report(NeedText(plan.status()) + (fewer ? "; fewer uses of weights ahead may fit" : ""));
+      report(NeedText(SayPrice(plan.status(), request, *cache)) +
+             (fewer ? "; fewer uses of weights ahead may fit" : ""));
     }
     if (fewer) return CompileFewerAhead(plan.status(), source, request, cache);
   }
@@ -104,8 +117,9 @@ absl::StatusOr<Planned> MakePlan(const GraphSource& source, const PlanRequest& g
   std::vector<std::string> notes;
   RETURN_IF_ERROR(OrderMesh(source, cache, &request, &notes));
   RETURN_IF_ERROR(FitToStages(source, cache, &request, &notes));
-  ASSIGN_OR_RETURN(Planned planned, CompileAhead(source, request, cache, report));
-  planned.notes.insert(planned.notes.begin(), notes.begin(), notes.end());
+  absl::StatusOr<Planned> planned = CompileAhead(source, request, cache, report);
+  RETURN_IF_ERROR(SayPrice(planned.status(), request, *cache));
+  planned->notes.insert(planned->notes.begin(), notes.begin(), notes.end());
   return planned;
 }
 

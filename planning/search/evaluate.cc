@@ -4,6 +4,7 @@
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "planning/recipe/price_queues.h"
 #include "planning/simulate/model_rates.h"
 #include "planning/simulate/run_figures.h"
 #include "planning/simulate/simulate_on.h"
@@ -39,7 +40,8 @@ absl::StatusOr<FoundPlan> EvaluatePlan(const proto::Plan& plan, const proto::Rec
                   .step_seconds = run.StepSeconds(),
                   .bubble = utilization.bubble,
                   .exposed_exchange = FindExposed(utilization),
-                  .band = FindBand(cluster, figures)};
+                  .band = FindBand(cluster, figures),
+                  .imbalance = FindImbalance(plan)};
   for (const proto::StageMemory& memory : plan.memory()) {
     const bool device = memory.kind() == proto::DEVICE;
     int64_t* const most = device ? &found.bytes : &found.host_bytes;

@@ -144,10 +144,12 @@ std::string WhyNot(const absl::StatusOr<SearchResult>& result) {
   return counts.open > 0 ? ": no plan was found within the time" : ": no plan was found";
 }
 
-FoundPlan PlanOfEstimate(const EstimatedPlan& estimated) {
+FoundPlan PlanOfEstimate(const EstimatedPlan& estimated, double imbalance) {
+  const bool priced = FindDegree(FindMesh(estimated.candidate), "expert") > 1;
   return {.candidate = estimated.candidate,
           .step_seconds = estimated.step_seconds,
-          .bytes = static_cast<int64_t>(estimated.bytes)};
+          .bytes = static_cast<int64_t>(estimated.bytes),
+          .imbalance = priced ? imbalance : 0};
 }
 
 }  // namespace
@@ -177,7 +179,8 @@ absl::StatusOr<Largest> FindLargest(const Growth& growth, const SearchOptions& o
     }
     largest.step = step;
     largest.compiled = found;
-    largest.plan = found ? result->found[0] : PlanOfEstimate(*result->estimated);
+    largest.plan =
+        found ? result->found[0] : PlanOfEstimate(*result->estimated, spec.given.imbalance);
     if (found) compiled = largest;
     return true;
   };
@@ -270,7 +273,7 @@ std::vector<Growth> ListGrowths(const SearchSpec& spec, const proto::Model& mode
   return growths;
 }
 
-Report DescribeLargest(const ResultFrame& frame, const std::vector<Growth>& growths,
+Report DescribeLargest(const ResultFrame& asked, const std::vector<Growth>& growths,
                        const std::vector<Largest>& found) {
   using Json = nlohmann::ordered_json;
   std::vector<PlanRow> rows;
@@ -287,15 +290,15 @@ Report DescribeLargest(const ResultFrame& frame, const std::vector<Growth>& grow
       member["none"] = why;
     } else {
       const FoundPlan& plan = largest.plan;
-      const std::string flags =
-          absl::StrCat(growth.flags(largest.step), " ", CandidateFlags(plan.candidate));
+      const std::string flags = absl::StrCat(growth.flags(largest.step), " ", PlanFlags(plan));
       PlanRow row{{growth.what}, &plan, {growth.name(largest.step), limit}};
       if (largest.compiled) {
         member.update(FoundPlanJson(plan, "A", flags));
       } else {
         row.plan = nullptr;
         row.first.push_back(absl::StrCat("estimated, not compiled: ", TimeText(plan.step_seconds),
-                                         ", ", ShortBytesText(plan.bytes), " of memory (± 3 %)"));
+                                         ", ", ShortBytesText(plan.bytes), " of memory (± 3 %)",
+                                         plan.imbalance > 0 ? ", experts priced" : ""));
         member.update(Json{
             {"step_seconds", plan.step_seconds}, {"bytes_a_device", plan.bytes}, {"flags", flags}});
       }
@@ -311,11 +314,12 @@ Report DescribeLargest(const ResultFrame& frame, const std::vector<Growth>& grow
     }
     list.push_back(std::move(member));
   }
+  const ResultFrame frame = MakeFrame(asked, rows);
   std::string text =
       absl::StrCat(FrameText(frame), "\n", frame.space, "\n", PlanTable({"largest"}, rows),
                    "\neach is the first plan that fits, not the fastest; sizes are told "
                    "apart to a sixteenth where the time is enough\n",
-                   BandLines(rows), MfuLines(rows));
+                   BandLines(rows), MfuLines(rows), PriceLines(rows));
   return {std::move(text), FrameJson(frame, {{"largest", std::move(list)}})};
 }
 

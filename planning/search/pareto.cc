@@ -71,7 +71,8 @@ class FrontSearch {
       status = NothingFound({.model = spec.source.graph.name(),
                              .cluster = spec.given.cluster.name(),
                              .devices = devices,
-                             .capacity = capacity},
+                             .capacity = capacity,
+                             .imbalance = spec.given.imbalance},
                             *found);
     }
     if (status.ok()) {

@@ -96,7 +96,7 @@ std::string AxesText(const Scale& x, const Scale& y, ParetoAxis axis) {
   return svg;
 }
 
-std::string FigureText(const ParetoResult& result, const std::vector<std::string>& links) {
+std::string FigureText(const ParetoResult& result, const std::vector<PointPage>& pages) {
   double most_x = 0, most_y = 0;
   for (const ParetoPoint& point : result.points) {
     most_x = std::max(most_x, FindMeasure(point, result.axis));
@@ -116,7 +116,8 @@ std::string FigureText(const ParetoResult& result, const std::vector<std::string
         "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\"><title>%s</title></circle>",
         point.on_front ? "front" : "other", at_x, at_y, point.on_front ? 5 : 3, Escape(title));
     absl::StrAppend(
-        &dots, links[i].empty() ? dot : absl::StrCat("<a href=\"", links[i], "\">", dot, "</a>"),
+        &dots,
+        pages[i].link.empty() ? dot : absl::StrCat("<a href=\"", pages[i].link, "\">", dot, "</a>"),
         "\n");
     if (point.on_front) absl::StrAppendFormat(&line, "%.1f,%.1f ", at_x, at_y);
   }
@@ -127,7 +128,7 @@ std::string FigureText(const ParetoResult& result, const std::vector<std::string
 }
 
 std::string PageTable(const ResultFrame& frame, const ParetoResult& result,
-                      const std::vector<std::string>& links) {
+                      const std::vector<PointPage>& pages) {
   std::string text =
       "<div class=\"wide\"><table>\n<tr><th></th><th class=\"number\">devices</th><th "
       "class=\"number\">step</th><th class=\"number\">tokens/s</th><th "
@@ -140,7 +141,8 @@ std::string PageTable(const ResultFrame& frame, const ParetoResult& result,
     const std::string name = absl::StrCat("plan ", ++number);
     absl::StrAppend(
         &text, "<tr><td>",
-        links[i].empty() ? name : absl::StrCat("<a href=\"", links[i], "\">", name, "</a>"),
+        pages[i].link.empty() ? name
+                              : absl::StrCat("<a href=\"", pages[i].link, "\">", name, "</a>"),
         "</td><td class=\"number\">", DigitsText(point.devices), "</td><td class=\"number\">",
         TimeText(point.plan.step_seconds), "</td><td class=\"number\">");
     absl::StrAppend(&text, DigitsText(static_cast<int64_t>(point.plan.tokens_a_second)),
@@ -148,6 +150,10 @@ std::string PageTable(const ResultFrame& frame, const ParetoResult& result,
                     "</td><td class=\"number\">",
                     point.cost > 0 ? absl::StrFormat("%.2f", point.cost) : "-", "</td><td><code>",
                     Escape(PointFlags(frame, point)), "</code></td></tr>\n");
+    if (!pages[i].why_no_plan.empty()) {
+      absl::StrAppend(&text, "<tr><td></td><td colspan=\"6\">no plan is written: ",
+                      Escape(pages[i].why_no_plan), "</td></tr>\n");
+    }
   }
   return text + "</table></div>\n";
 }
@@ -155,7 +161,7 @@ std::string PageTable(const ResultFrame& frame, const ParetoResult& result,
 }  // namespace
 
 std::string ParetoPage(const ResultFrame& frame, const ParetoResult& result,
-                       const std::vector<std::string>& links) {
+                       const std::vector<PointPage>& pages) {
   std::vector<PlanRow> front;
   for (const ParetoPoint& point : result.points) {
     if (point.on_front) front.push_back({{DigitsText(point.devices)}, &point.plan});
@@ -165,8 +171,8 @@ std::string ParetoPage(const ResultFrame& frame, const ParetoResult& result,
       "Plans by time of a step and ", AxisTitle(result.axis),
       ". Of each plan of the line no other that was found is better in one and no worse in the "
       "other; its point leads to its page.\n",
-      Escape(frame.space), "</p>\n<p>", Escape(BandLines(front)), "</p>\n",
-      FigureText(result, links), PageTable(frame, result, links), "</body>\n</html>\n");
+      Escape(frame.space), "</p>\n<p>", Escape(BandLines(front) + PriceLines(front)), "</p>\n",
+      FigureText(result, pages), PageTable(frame, result, pages), "</body>\n</html>\n");
 }
 
 }  // namespace oneflow

@@ -11,8 +11,13 @@
 
 namespace oneflow {
 
-// `links`: for each point the address of its page; "" for one without.
+struct PointPage {
+  std::string link;              // its address; "" for a point without
+  std::string why_no_plan = {};  // why no plan is written beside the page; else ""
+};
+
+// `pages`: those of the points.
 std::string ParetoPage(const ResultFrame& frame, const ParetoResult& result,
-                       const std::vector<std::string>& links);
+                       const std::vector<PointPage>& pages);
 
 }  // namespace oneflow

@@ -116,9 +116,11 @@ TEST_CASE("pareto: text, JSON and page show the front") {
   CHECK(json["points"].size() == 5);
   CHECK(json["points"][0]["flags"] == "--batch=4 --memory=8589934592 --mesh=data=4");
   CHECK(json["searches"].size() == 5);
-  const std::string page = ParetoPage(frame, result, {"1.html", "", "", "", ""});
-  CHECK_THAT(page, Contains("<h1>a&lt;b on some</h1>") && Contains("<a href=\"1.html\"><circle") &&
-                       Contains("</svg>") && Contains("</html>"));
+  const std::string page = ParetoPage(frame, result, {{"1.html", "a<c"}, {}, {}, {}, {}});
+  CHECK_THAT(page, Contains("no plan is written: a&lt;c</td>") &&
+                       Contains("<h1>a&lt;b on some</h1>") &&
+                       Contains("<a href=\"1.html\"><circle") && Contains("</svg>") &&
+                       Contains("</html>"));
 }
 
 TEST_CASE("notes beside a table are of all its plans, or name their rows") {

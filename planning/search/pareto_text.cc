@@ -36,7 +36,7 @@ std::string SearchText(const ParetoSearch& search) {
 std::string PointFlags(const ResultFrame& frame, const ParetoPoint& point) {
   std::string flags = frame.given_flags;
   if (point.capacity > 0) absl::StrAppend(&flags, " --memory=", point.capacity + frame.kept);
-  absl::StrAppend(&flags, " ", CandidateFlags(point.plan.candidate));
+  absl::StrAppend(&flags, " ", PlanFlags(point.plan));
   return flags;
 }
 
@@ -61,7 +61,7 @@ Report DescribeFront(const ResultFrame& frame, const ParetoResult& result) {
       AxisTitle(result.axis), "\n", frame.space, "\n", PlanTable(titles, front),
       "\nunder each plan stand the flags of `oneflow compile` that make it\n",
       priced ? "cost: of 10^9 tokens, in the unit of --price_per_device_hour\n" : "",
-      BandLines(front), MfuLines(front), "by the simulator's times, on\n");
+      BandLines(front), MfuLines(front), PriceLines(front), "by the simulator's times, on\n");
   for (const ParetoSearch& search : result.searches) text += "  " + SearchText(search);
   Json json = {{"model", frame.model},
                {"cluster", frame.cluster},

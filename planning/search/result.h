@@ -27,6 +27,7 @@ struct FoundPlan {
   std::string mfu_counts;     // WhatCounts
   std::string why_above_all;  // of the MFU; else ""
   Band band;                  // of step_seconds
+  double imbalance = 0;       // of experts, at which it is priced (price_queues.h); 0: no price
 };
 
 // What short plans say of a plan that is not compiled.

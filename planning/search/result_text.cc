@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
+#include "oneflow_core/model/annotate_queues.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/print/table.h"
 #include "planning/search/simplest.h"
@@ -125,6 +126,11 @@ std::string GroupNotes(const std::vector<PlanRow>& plans, const char* what,
   return text;
 }
 
+std::string PriceText(const ResultFrame& frame) {
+  return frame.imbalance > 0 ? absl::StrCat(", experts priced at an imbalance of ", frame.imbalance)
+                             : "";
+}
+
 nlohmann::ordered_json Known(const std::optional<double>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
 }
@@ -137,9 +143,14 @@ std::string EstimateText(const EstimatedPlan& plan) {
                       CandidateFlags(plan.candidate));
 }
 
-std::string CompileFlags(const ResultFrame& frame, const proto::Recipe& candidate) {
-  return absl::StrCat(frame.given_flags, frame.given_flags.empty() ? "" : " ",
-                      CandidateFlags(candidate));
+std::string PlanFlags(const FoundPlan& plan) {
+  const bool usual = plan.imbalance == 0 || plan.imbalance == kUsualImbalance;
+  return CandidateFlags(plan.candidate) +
+         (usual ? "" : absl::StrCat(" --imbalance=", plan.imbalance));
+}
+
+std::string CompileFlags(const ResultFrame& frame, const FoundPlan& plan) {
+  return absl::StrCat(frame.given_flags, frame.given_flags.empty() ? "" : " ", PlanFlags(plan));
 }
 
 std::vector<std::string> GroupByBits(const std::vector<FoundPlan>& found) {
@@ -191,14 +202,29 @@ std::string MfuLines(const std::vector<PlanRow>& plans) {
   });
 }
 
+std::string PriceLines(const std::vector<PlanRow>& plans) {
+  return GroupNotes(plans, "experts", [](const FoundPlan& plan) {
+    return plan.imbalance == 0
+               ? ""
+               : absl::StrCat(": time and memory are priced at an imbalance of ", plan.imbalance,
+                              "; `oneflow compile` says what a plan needs at the worst");
+  });
+}
+
+ResultFrame MakeFrame(ResultFrame frame, const std::vector<PlanRow>& plans) {
+  const bool priced = std::ranges::any_of(
+      plans, [](const PlanRow& row) { return row.plan != nullptr && row.plan->imbalance > 0; });
+  if (!priced) frame.imbalance = 0;
+  return frame;
+}
+
 std::string FrameText(const ResultFrame& frame) {
-  return absl::StrCat(
-      frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster,
-      frame.capacity > 0 ? absl::StrCat(", ", ShortBytesText(frame.capacity + frame.kept), " each",
-                                        KeptText(frame.kept))
-                         : "",
-      frame.imbalance > 0 ? absl::StrCat(", experts priced at an imbalance of ", frame.imbalance)
-                          : "");
+  return absl::StrCat(frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster,
+                      frame.capacity > 0
+                          ? absl::StrCat(", ", ShortBytesText(frame.capacity + frame.kept), " each",
+                                         KeptText(frame.kept))
+                          : "",
+                      PriceText(frame));
 }
 
 nlohmann::ordered_json FrameJson(const ResultFrame& frame, nlohmann::ordered_json facts) {
@@ -236,27 +262,29 @@ nlohmann::ordered_json FoundPlanJson(const FoundPlan& plan, const std::string& b
                {"exposed_exchange_seconds", plan.exposed_exchange},
                {"bits", bits},
                {"flags", flags}});
+  if (plan.imbalance > 0) json["imbalance"] = plan.imbalance;
   if (plan.mfu) json["mfu"] = *plan.mfu;
   if (plan.mfu && !plan.mfu_counts.empty()) json["mfu_counts"] = plan.mfu_counts;
   if (!plan.why_above_all.empty()) json["why_above_all"] = plan.why_above_all;
   return json;
 }
 
-Report DescribeResult(const ResultFrame& frame, const SearchResult& result) {
+Report DescribeResult(const ResultFrame& asked, const SearchResult& result) {
   using Json = nlohmann::ordered_json;
   const std::vector<FoundPlan>& found = result.found;
   const std::vector<std::string> bits = GroupByBits(found);
-  const size_t simplest = FindSimplest(found, frame.capacity), alike = CountClass(found);
+  const size_t simplest = FindSimplest(found, asked.capacity), alike = CountClass(found);
   std::vector<PlanRow> rows;
   Json plans = Json::array();
   for (size_t i = 0; i < found.size(); ++i) {
-    const std::string flags = CompileFlags(frame, found[i].candidate);
+    const std::string flags = CompileFlags(asked, found[i]);
     PlanRow row{.plan = &found[i], .below = {flags}};
     if (i != simplest) row.below.push_back(DifferenceText(found[i], found[simplest], "1"));
     rows.insert(i == simplest ? rows.begin() : rows.end(), std::move(row));
     plans.push_back(FoundPlanJson(found[i], bits[i], flags));
   }
   for (size_t i = 0; i < rows.size(); ++i) rows[i].first = {absl::StrCat(i + 1)};
+  const ResultFrame frame = MakeFrame(asked, rows);
   const double gap = FindGap(result);
   std::string text =
       absl::StrCat(FrameText(frame), "\n", frame.space, CountsText(result.counts), ", in ",
@@ -271,7 +299,7 @@ Report DescribeResult(const ResultFrame& frame, const SearchResult& result) {
                     "\n");
   }
   absl::StrAppend(&text, "predicted: step ", TimeText(found[simplest].step_seconds),
-                  BandText(found[simplest].band), "\n", MfuLines(rows));
+                  BandText(found[simplest].band), "\n", MfuLines(rows), PriceLines(rows));
   absl::StrAppend(&text, FasterText(result, simplest == 0 ? "" : " than 2"), "\n");
   return {
       std::move(text),
@@ -301,8 +329,8 @@ std::string ProgressText(const SearchProgress& progress) {
 
 absl::Status NothingFound(const ResultFrame& frame, const SearchResult& result) {
   const SearchCounts& counts = result.counts;
-  const std::string where =
-      absl::StrCat(frame.model, " on ", DigitsText(frame.devices), " devices of ", frame.cluster);
+  const std::string where = absl::StrCat(frame.model, " on ", DigitsText(frame.devices),
+                                         " devices of ", frame.cluster, PriceText(frame));
   if (counts.refused == counts.groups) {
     return InputError(where, "none of the plans can be compiled: " + CountsText(counts),
                       "compile one with `oneflow compile`, which says why");

@@ -21,11 +21,15 @@ struct ResultFrame {
   int64_t kept = 0;         // bytes beside them that it leaves to others
   std::string given_flags;  // of compile, beside those of a candidate: "--graph=gpt.textproto ..."
   std::string space;        // DescribeSpace
-  double imbalance = 0;     // of experts, at which plans are priced; 0: they have no price
+  // Of experts, at which plans are priced where devices split those of a mixture that drops
+  // nothing; 0: of no plan.
+  double imbalance = 0;
 };
 
-// All flags with which compile makes the plan of a candidate.
-std::string CompileFlags(const ResultFrame& frame, const proto::Recipe& candidate);
+// CandidateFlags of the plan, and the imbalance at which compile prices it so.
+std::string PlanFlags(const FoundPlan& plan);
+// All flags with which compile makes the plan.
+std::string CompileFlags(const ResultFrame& frame, const FoundPlan& plan);
 
 // A letter for each plan, "A", "B", ...: the same where the bits of a run are the same (BitsKey).
 std::vector<std::string> GroupByBits(const std::vector<FoundPlan>& found);
@@ -45,6 +49,12 @@ std::string PlanTable(const std::vector<std::string>& first_titles,
 std::string BandLines(const std::vector<PlanRow>& plans);
 // "MFU: t² pairs, ..." in the same way: what the MFU of each plan counts, where it may be misread.
 std::string MfuLines(const std::vector<PlanRow>& plans);
+
+// "experts: priced at an imbalance of 1.25; ..." in the same way.
+std::string PriceLines(const std::vector<PlanRow>& plans);
+
+// `frame`, without its imbalance where none of the plans is priced.
+ResultFrame MakeFrame(ResultFrame frame, const std::vector<PlanRow>& plans);
 
 // "gpt on 8 devices of h100, 79.11 GiB each, 3.0 GiB kept for CUDA, NCCL and cuBLAS".
 std::string FrameText(const ResultFrame& frame);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <future>
 #include <iterator>
 #include <memory>
@@ -16,6 +15,7 @@
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/device_memory.h"
+#include "planning/recipe/changes_that_fit.h"
 #include "planning/recipe/make_plan.h"
 #include "planning/search/evaluate.h"
 #include "planning/search/experience.h"
@@ -86,8 +86,6 @@ class Searcher {
   bool IsOver() const {
     return Seconds() > options_.budget_seconds || (options_.stop && options_.stop());
   }
-  // Seconds of all threads of the process.
-  static double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
   double Best() const { return result_.found.empty() ? kNever : result_.found[0].step_seconds; }
   size_t none() const { return states_.size(); }
   std::string Serialized(size_t i) const { return ladder_.group(i).SerializeAsString(); }

@@ -65,7 +65,7 @@ std::string NoPlanText(const Side& side, int64_t capacity) {
   return text;
 }
 
-Report DescribeSides(const ResultFrame& frame, const std::vector<Side>& sides) {
+Report DescribeSides(const ResultFrame& asked, const std::vector<Side>& sides) {
   using Json = nlohmann::ordered_json;
   const auto first = std::ranges::find_if(
       sides, [](const Side& side) { return side.result.ok() && !side.result->found.empty(); });
@@ -75,13 +75,13 @@ Report DescribeSides(const ResultFrame& frame, const std::vector<Side>& sides) {
   for (const Side& side : sides) {
     Json member = {{"choices", side.name}, {"flags", nullptr}};
     if (!side.result.ok() || side.result->found.empty()) {
-      const std::string why = NoPlanText(side, frame.capacity);
+      const std::string why = NoPlanText(side, asked.capacity);
       rows.push_back({{side.name}, nullptr, {why}});
       member["none"] = why;
     } else {
       const SearchResult& result = *side.result;
       const FoundPlan& plan = result.found[0];
-      const std::string flags = CompileFlags(frame, plan.candidate);
+      const std::string flags = CompileFlags(asked, plan);
       rows.push_back({{side.name}, &plan, {flags, ExtentText(result)}});
       all.push_back(plan);
       member.update(FoundPlanJson(plan, GroupByBits(all).back(), flags));
@@ -94,10 +94,11 @@ Report DescribeSides(const ResultFrame& frame, const std::vector<Side>& sides) {
     }
     list.push_back(std::move(member));
   }
+  const ResultFrame frame = MakeFrame(asked, rows);
   std::string text =
       absl::StrCat(FrameText(frame), "\n", frame.space, "\n", PlanTable({"choices"}, rows),
                    "\nunder each plan stand the flags of `oneflow compile` that make it\n",
-                   BandLines(rows), MfuLines(rows));
+                   BandLines(rows), MfuLines(rows), PriceLines(rows));
   return {std::move(text), FrameJson(frame, {{"compare", std::move(list)}})};
 }
 

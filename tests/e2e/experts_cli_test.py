@@ -1,10 +1,14 @@
 """A mixture of experts on the command line: what is refused, what is printed, and what a hot expert costs."""
 import json
+import os
+import re
 import unittest
 
 from tests.e2e.cli import FolderCase, run
+from tests.e2e.page import Page
 
 MIXTURE = ["--layers=1", "--heads=2", "--hidden=16", "--inner=16", "--sequence=16", "--vocab=256", "--experts=8"]
+WIDE = [*MIXTURE, "--hidden=64", "--inner=256", "--sequence=128"]
 
 
 class ExpertsCliTest(FolderCase):
@@ -13,6 +17,7 @@ class ExpertsCliTest(FolderCase):
         super().setUpClass()
         run("model", "llama", *MIXTURE, "--out=moe.textproto", cwd=cls.dir)
         run("model", "llama", *MIXTURE, "--capacity=1.25", "--out=capacity.textproto", cwd=cls.dir)
+        run("model", "llama", *WIDE, "--out=wide.textproto", cwd=cls.dir)
 
     def refuse(self, words, *args):
         self.assertIn("oneflow: error: " + words, run(*args, cwd=self.dir, code=2)[1])
@@ -134,7 +139,6 @@ class ExpertsCliTest(FolderCase):
         return run("compile", "--graph=wide.textproto", "--mesh=expert=4", "--batch=8", *flags, cwd=self.dir, code=code)
 
     def test_a_price_stands_beside_the_worst(self):
-        run("model", "llama", *MIXTURE, "--hidden=64", "--inner=256", "--sequence=128", "--out=wide.textproto", cwd=self.dir)
         self.assertRegex(self.price()[0], r"\nmemory: .* a device, at an imbalance of experts of 1.25, .* at the worst\n")
         at = lambda *flags: json.loads(self.price("--format=json", *flags)[0])["headline"]
         usual, written = at(), at("--out=wide.plan")
@@ -163,7 +167,18 @@ class ExpertsCliTest(FolderCase):
         for verb in ["compile", "--out=x.plan"], ["train", "--data=text.txt", "--steps=1"]:
             self.write("text.txt", bytes(range(32, 120)) * 20)
             self.refuse("memory of stage 0: needs ", *verb, "--graph=wide.textproto", "--mesh=expert=4", "--batch=8", f"--memory={memory}")
-        self.assertIn(f"it fits up to imbalance {between['fits_up_to']} of experts", self.price(f"--memory={memory}", "--out=x.plan", code=2)[1])
+        refused = self.price(f"--memory={memory}", "--out=x.plan", code=2)[1]
+        self.assertIn(f"it fits up to imbalance {between['fits_up_to']} of experts", refused)
+        # The model that the refusal names fits as it says.
+        advised = re.search(r"a model with (--slots=\S+) (--slot_groups=4) fits, and drops the rest", refused).groups()
+        run("model", "llama", *WIDE, *advised, "--out=slots.textproto", cwd=self.dir)
+        run("compile", "--graph=slots.textproto", "--mesh=expert=4", "--batch=8", f"--memory={memory}", "--out=x.plan", cwd=self.dir)
+        page = Page(run("explain", "--graph=wide.textproto", "--mesh=expert=4", "--batch=8", "--format=html", cwd=self.dir)[0])
+        self.assertEqual(page.json()["step_seconds"], usual["step_seconds"])
+        self.assertRegex(page.json("plan")["price"], "^at an imbalance of experts of 1.25, .* at the worst$")
+        # A price that does not fit says that it is one.
+        self.assertIn("experts priced at an imbalance of 1.5: memory of stage 0: needs ",
+                      self.price("--memory=1MiB", "--imbalance=1.5", code=2)[1])
 
     def test_a_price_that_cannot_be(self):
         alone = "--imbalance: acts on nothing: no devices split the experts of a mixture that drops nothing; leave it out"
@@ -180,7 +195,6 @@ class ExpertsCliTest(FolderCase):
         self.refuse(alone, "search", "--graph=capacity.textproto", "--devices=2", "--cluster=h100", "--batch=4", "--imbalance=2")
 
     def test_a_search_prices_and_writes_what_drops_nothing(self):
-        run("model", "llama", *MIXTURE, "--hidden=64", "--inner=256", "--sequence=128", "--out=wide.textproto", cwd=self.dir)
         search = ["search", "--graph=wide.textproto", "--devices=4", "--cluster=h100", "--batch=8", "--fix=expert=4,micro_batches=1,recompute=none",
                   "--format=json"]
         found = json.loads(run(*search, "--out=found.plan", cwd=self.dir)[0])
@@ -195,7 +209,51 @@ class ExpertsCliTest(FolderCase):
         memory = f"--memory={(shown['bytes_a_device'] + found['worst_bytes_a_device']) // 2}"
         out, err = run(*search, memory, "--reserve=0", "--out=none.plan", cwd=self.dir, code=2)
         self.assertGreater(json.loads(out)["fits_up_to"], 1.25)
-        self.assertIn("of experts, and a plan that is written has room for any", err)
+        self.assertRegex(err, r"of experts, and a plan that is written has room for any: .* --slots=[\d.]+ --slot_groups=4\n")
+
+    SEARCH = ["search", "--graph=wide.textproto", "--devices=4", "--cluster=h100", "--batch=8"]
+    ALIKE = "micro_batches=1,recompute=none,shard=none"
+
+    def test_a_search_says_which_plans_are_priced(self):
+        both = ["--fix=" + self.ALIKE, "--compare=expert=4", "--compare=expert=1,data=4", "--imbalance=2"]
+        text = run(*self.SEARCH, *both, cwd=self.dir)[0]
+        self.assertIn("experts priced at an imbalance of 2\n", text)
+        self.assertIn("experts (expert=4): time and memory are priced at an imbalance of 2; `oneflow compile` says", text)
+        self.assertEqual(text.count(" --imbalance=2\n"), 1)
+        sides = json.loads(run(*self.SEARCH, *both, "--format=json", cwd=self.dir)[0])
+        self.assertEqual([side.get("imbalance") for side in sides["compare"]], [2, None])
+        # The flags that stand below a plan make its price.
+        flags = next(line for line in text.splitlines() if line.endswith(" --imbalance=2")).split()
+        priced = json.loads(run("compile", *flags, "--format=json", cwd=self.dir)[0])["headline"]
+        self.assertEqual(priced["price"]["bytes_a_device"], sides["compare"][0]["bytes_a_device"])
+        # No devices split experts.
+        alone = run(*self.SEARCH, f"--fix={self.ALIKE},expert=1,data=4", cwd=self.dir)[0]
+        self.assertNotIn("imbalance", alone)
+        largest = run(*self.SEARCH, f"--fix={self.ALIKE},expert=4", "--largest", "--memory=100MB", "--reserve=0", "--budget_seconds=2",
+                      cwd=self.dir)[0]
+        self.assertIn("experts: time and memory are priced at an imbalance of 1.25; ", largest)
+        err = run(*self.SEARCH, f"--fix={self.ALIKE},expert=4", "--memory=1MB", "--reserve=0", cwd=self.dir, code=2)[1]
+        self.assertIn("on 4 devices of H100-80G nodes of 8, experts priced at an imbalance of 1.25: ", err)
+
+    def test_a_front_has_pages_of_prices_where_the_worst_does_not_fit(self):
+        front = [*self.SEARCH, f"--fix={self.ALIKE},expert=4", "--pareto", "--reserve=0"]
+        found = json.loads(run(*front, "--format=json", cwd=self.dir)[0])["points"][0]
+        self.assertEqual(found["imbalance"], 1.25)
+        self.assertIn("experts: time and memory are priced at an imbalance of 1.25; ", run(*front, cwd=self.dir)[0])
+        page = lambda name: Page(self.read(name).decode())
+        for memory, words in [("80GB", "of experts of 1.25, .* at the worst$"),
+                              (str(found["bytes_a_device"]), "of experts of 1.25, too much at the worst$")]:
+            with self.subTest(memory):
+                said = run(*front, f"--memory={memory}", "--format=html", "--out=front" + memory, cwd=self.dir)[0]
+                folder = f"front{memory}/"
+                self.assertRegex(page(folder + "plan-1.html").json("plan")["price"], words)
+                index = self.read(folder + "index.html").decode()
+                self.assertEqual(Page(index).problems, [])
+                self.assertIn("priced at an imbalance of 1.25", index)
+                fits = memory == "80GB"
+                self.assertEqual(os.path.exists(f"{self.dir}/{folder}plan-1.plan"), fits)
+                for text, start in [(index, "no plan is written: "), (said, "no plan-1.plan: ")]:
+                    self.assertEqual(start + "it would have room for any routing of experts: memory of stage 0: needs " in text, not fits)
 
     def test_a_hot_expert_costs_time(self):
         self.compile("moe.textproto", "expert=2")

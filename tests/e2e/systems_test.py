@@ -118,7 +118,7 @@ class SystemsTest(FolderCase):
             region = f"region {{ {figures} {rest} }}" if region is None else region
             return f'system {{ name: "{name}" what: "{what}" slowdown: {slowdown} {region} }} '
         between = 'between_systems { sigma: 0.1 freedom: 2 what: "H100s" }'
-        self.write("systems.textproto", system() + system(name="two") + between + ' as_system: "two"')
+        self.write("systems.textproto", system() + system(name="two") + between)
         run("simulate", "--plan=gpt.plan", "--cluster=systems.textproto", cwd=self.dir)
         for fields, words in [(system(name="") + between, ['system[0].name is ""', "use a word"]),
                               (system(name="a b") + between, ['system[0].name is "a b"', "use a word"]),
@@ -141,7 +141,7 @@ class SystemsTest(FolderCase):
                               (system() + between.replace("freedom: 2", "freedom: 1001"), ["freedom 1001", "a freedom of 1 to 1000"]),
                               (system() + between.replace("0.1", "0"), ["has sigma 0, freedom 2"]),
                               (system() + between.replace("H100s", ""), ['what ""', 'e.g. "H100s"']),
-                              (system() + between + ' as_system: "two"', ['as_system is "two"; there is none', "--system sets it"])]:
+                              (system() + between + ' as_system: "one"', ['as_system is "one", which a plan has', "--system sets it"])]:
             with self.subTest(fields):
                 self.write("systems.textproto", fields)
                 error = run("simulate", "--plan=gpt.plan", "--cluster=systems.textproto", cwd=self.dir, code=2)[1]

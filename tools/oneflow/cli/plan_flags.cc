@@ -1,6 +1,5 @@
 #include "tools/oneflow/cli/plan_flags.h"
 
-#include <ctime>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -230,12 +229,11 @@ namespace {
 
 // MakePlan, and what the user is told of it.
 absl::StatusOr<proto::Plan> CompileGiven(const ToCompile& given) {
-  const auto cpu_seconds = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
-  const double begin = cpu_seconds();
+  const double begin = CpuSeconds();
   absl::StatusOr<Planned> planned = MakePlan(given.source, given.request, nullptr, PrintNotice);
   if (absl::IsResourceExhausted(planned.status())) {
-    const LookingTime time{.clock = cpu_seconds, .a_plan = cpu_seconds() - begin};
-    return WithChangesThatFit(planned.status(), given.source, given.request, time, PrintNotice);
+    return WithChangesThatFit(planned.status(), given.source, given.request,
+                              {.a_plan = CpuSeconds() - begin}, PrintNotice);
   }
   RETURN_IF_ERROR(planned.status());
   for (const std::string& note : planned->notes) PrintNotice(note);
@@ -248,15 +246,18 @@ absl::StatusOr<PricedPlan> CompileAndPrice(const Arguments& args, const ToCompil
   ToCompile at = given;
   at.request.imbalance = Imbalance();
   PricedPlan result{.imbalance = at.request.imbalance};
+  const double begin = CpuSeconds();
   ASSIGN_OR_RETURN(proto::Plan price, CompileGiven(at));
-  if (!IsPriced(price)) {
+  if (FindImbalance(price) == 0) {
     if (args.Given("imbalance")) return NoPrice();
     result.plan = std::move(price);
     return result;
   }
+  const double a_plan = CpuSeconds() - begin;
   absl::StatusOr<Planned> worst = MakePlan(given.source, given.request);
   if (absl::IsResourceExhausted(worst.status())) {
-    ASSIGN_OR_RETURN(result.fits_up_to, FindMostImbalance(at.source, at.request, price));
+    ASSIGN_OR_RETURN(result.fits_up_to,
+                     FindMostImbalance(at.source, at.request, price, {.a_plan = a_plan}));
     result.plan = price;
   } else {
     RETURN_IF_ERROR(worst.status());
@@ -273,14 +274,15 @@ absl::StatusOr<proto::Plan> CompileToWrite(const ToCompile& given) {
   if (!absl::IsResourceExhausted(plan.status()) || !IsDropless(given.source.graph)) return plan;
   PlanRequest request = given.request;
   request.imbalance = kUsualImbalance;
+  const double begin = CpuSeconds();
   const absl::StatusOr<Planned> price = MakePlan(given.source, request);
-  if (!price.ok() || !IsPriced(price->plan)) return plan;
-  ASSIGN_OR_RETURN(const double most, FindMostImbalance(given.source, request, price->plan));
-  return absl::ResourceExhaustedError(
-      absl::StrCat(plan.status().message(), "\nit fits up to imbalance ", most,
-                   " of experts, and a mixture that drops nothing needs room for any: a model with "
-                   "--slots=",
-                   most, " drops the rest"));
+  if (!price.ok() || FindImbalance(price->plan) == 0) return plan;
+  ASSIGN_OR_RETURN(const MostImbalance most, FindMostImbalance(given.source, request, price->plan,
+                                                               {.a_plan = CpuSeconds() - begin}));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      plan.status().message(), "\nit fits up to ", most.Text(),
+      " of experts, and a mixture that drops nothing needs room for any: a model with ",
+      SlotsFlags(most.value, price->plan), " fits, and drops the rest"));
 }
 
 }  // namespace
@@ -301,7 +303,7 @@ absl::StatusOr<PricedPlan> PricedPlanFromFlags(const Arguments& args, const Plan
                               .optimizer = result.plan.optimizer(),
                               .imbalance = FLAGS_imbalance};
     ASSIGN_OR_RETURN(Planned price, MakePlan({result.plan.graph(), FLAGS_plan, {}}, request));
-    if (!IsPriced(price.plan)) return NoPrice();
+    if (FindImbalance(price.plan) == 0) return NoPrice();
     result.price = std::move(price.plan);
     return result;
   }

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/compile.h"
 #include "oneflow_core/verify/read_plan.h"
+#include "planning/recipe/price_queues.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/recipe.pb.h"
@@ -31,7 +32,7 @@ struct PricedPlan {
   proto::Plan plan;                  // has room for any routing; `price`, where that does not fit
   std::optional<proto::Plan> price;  // with queues for an imbalance; none: there is no difference
   double imbalance = 0;              // of the price
-  std::optional<double> fits_up_to;  // the imbalance, where there is no room for any routing
+  std::optional<MostImbalance> fits_up_to;  // where there is no room for any routing
 };
 // --plan read, or the graph compiled; and the price, of a plan if --imbalance is given.
 absl::StatusOr<PricedPlan> PricedPlanFromFlags(const Arguments& args,

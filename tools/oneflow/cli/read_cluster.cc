@@ -107,6 +107,11 @@ absl::StatusOr<proto::Cluster> ParseCluster(const ClusterText& file) {
   if (!cluster.base().empty()) {
     ASSIGN_OR_RETURN(cluster, WithBase(std::move(cluster), file.where));
   }
+  if (!cluster.as_system().empty()) {
+    return InputError(file.where,
+                      absl::StrCat("as_system is \"", cluster.as_system(), "\", which a plan has"),
+                      "leave it out: --system sets it, with the rates of the system");
+  }
   RETURN_IF_ERROR(CheckCluster(cluster, file.where));
   return cluster;
 }

@@ -95,7 +95,7 @@ absl::Status Explain(const Arguments& args) {
     }
   } else if (format == "html") {
     ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
-    ASSIGN_OR_RETURN(text, SimulatedPage(cluster, plan, FLAGS_program, StepsToSimulate(run)));
+    ASSIGN_OR_RETURN(text, SimulatedPage(cluster, priced, FLAGS_program, StepsToSimulate(run)));
   } else {
     text = MakeHeadline(priced, ClusterToSimulate(args, plan), DescribeProof(plan)).text + "\n" +
            (FLAGS_full ? PlanText(plan, only) : PlanSummary(plan) + PrecisionText(plan));

@@ -143,7 +143,8 @@ std::string With(std::string_view page, std::string_view mark, std::string_view 
 }  // namespace
 
 std::string PageJson(const proto::Plan& plan, const std::string& proof,
-                     const SimulationSummary& summary, const Condensation& condensed) {
+                     const SimulationSummary& summary, const Condensation& condensed,
+                     const std::string& price) {
   Json rows = Json::array();
   size_t of_kind[2] = {0, 0};  // others, boxing
   for (const PageRow& row : MakeRows(summary)) {
@@ -155,6 +156,7 @@ std::string PageJson(const proto::Plan& plan, const std::string& proof,
                      {"schedule", ScheduleName(plan)},
                      {"precision", plan.recipe().precision() == proto::BF16 ? "bf16" : "f32"},
                      {"compared", BandText(summary.band)},
+                     {"price", price},
                      {"proof", proof},
                      {"fingerprint", plan.fingerprint()},
                      {"condensed",
@@ -168,13 +170,13 @@ std::string PageJson(const proto::Plan& plan, const std::string& proof,
 }
 
 std::string ExplainPage(const proto::Plan& plan, const std::string& proof,
-                        SimulationSummary summary) {
+                        SimulationSummary summary, const std::string& price) {
   const Condensation condensed = Condense(&summary, kMostBlocks);
   // The JSON comes last: no mark is looked for in what the user has named.
   std::string page = With(kPage, "@SCRIPT@", kScript);
   const size_t facts = page.find("@PLAN@");
   const std::string tail = page.substr(facts + 6);
-  return page.substr(0, facts) + InScript(PageJson(plan, proof, summary, condensed)) +
+  return page.substr(0, facts) + InScript(PageJson(plan, proof, summary, condensed, price)) +
          With(tail, "@SIMULATION@", InScript(SummaryJson(summary)));
 }
 

@@ -18,12 +18,13 @@
 
 namespace oneflow {
 
-// `proof`: the line on it, as of PlanSummary.
+// `proof`: the line on it, as of PlanSummary. `price`: what memory and times are priced at
+// (PriceText); "" where the plan has no price.
 std::string ExplainPage(const proto::Plan& plan, const std::string& proof,
-                        SimulationSummary summary);
+                        SimulationSummary summary, const std::string& price = "");
 
 // {"mesh", "batch", "micro_batches", "schedule", "precision", "compared": the words
-// behind the time of a step, "proof", "fingerprint", "condensed",
+// behind the time of a step, "price", "proof", "fingerprint", "condensed",
 // "rows", "axes", "variables"}. `rows`: actors that are named alike but for numbers and run the
 // same kernel, the costliest first, each {"name", "kernel", "boxing", "actors", "seconds_a_step":
 // of the stage where it is the most, ..., "members": the costliest of them}. `axes`: [name, size]
@@ -31,6 +32,7 @@ std::string ExplainPage(const proto::Plan& plan, const std::string& proof,
 // exchanged alike, each the members of VariableJson and {"name", "variables": their number, "text":
 // the words of variable_text.h}.
 std::string PageJson(const proto::Plan& plan, const std::string& proof,
-                     const SimulationSummary& summary, const Condensation& condensed);
+                     const SimulationSummary& summary, const Condensation& condensed,
+                     const std::string& price);
 
 }  // namespace oneflow

@@ -139,22 +139,26 @@ void AddHostMemory(const proto::Plan& plan, const absl::StatusOr<proto::Cluster>
   if (!assumed.empty()) json["assumed_of_host"] = assumed;
 }
 
-// ", at an imbalance of experts of 1.25, 52.70 GiB at the worst".
 void AddPrice(const PricedPlan& priced, Report* headline) {
   if (!priced.price) return;
-  auto& [text, json] = *headline;
-  const int64_t bytes = MostBytes(*priced.price, proto::DEVICE);
-  json["price"] = {{"imbalance", priced.imbalance}, {"bytes_a_device", bytes}};
-  absl::StrAppend(&text, ", at an imbalance of experts of ", priced.imbalance, ", ");
-  if (priced.fits_up_to) {
-    json["price"]["fits_up_to"] = *priced.fits_up_to;
-    absl::StrAppend(&text, "too much at the worst: it fits up to imbalance ", *priced.fits_up_to);
-  } else {
-    absl::StrAppend(&text, BytesText(MostBytes(priced.plan, proto::DEVICE)), " at the worst");
-  }
+  nlohmann::ordered_json& json = headline->json["price"];
+  json = {{"imbalance", priced.imbalance},
+          {"bytes_a_device", MostBytes(*priced.price, proto::DEVICE)}};
+  if (priced.fits_up_to) json["fits_up_to"] = priced.fits_up_to->value;
+  absl::StrAppend(&headline->text, ", ", PriceText(priced));
 }
 
 }  // namespace
+
+std::string PriceText(const PricedPlan& priced) {
+  const std::string text = absl::StrCat("at an imbalance of experts of ", priced.imbalance, ", ");
+  if (FindImbalance(priced.plan) == 0) {
+    return absl::StrCat(text, BytesText(MostBytes(priced.plan, proto::DEVICE)), " at the worst");
+  }
+  return absl::StrCat(
+      text, "too much at the worst",
+      priced.fits_up_to ? ": it fits up to " + priced.fits_up_to->Text() : std::string());
+}
 
 Report MakeHeadline(const PricedPlan& priced, const absl::StatusOr<proto::Cluster>& cluster,
                     const std::string& proof) {

@@ -93,7 +93,8 @@ function planFacts(data, plan) {
         ? [["tokens a second, a device", Math.round(data.tokens_per_second_per_device).toLocaleString("en")]] : []),
     ["bubble", percent(data.bubble)],
     ["a device computes", (data.flops_a_device_second / 1e12).toPrecision(3) + " TFLOP/s"],
-    ["memory of the largest device", bytes(Math.max(...data.stages.map(s => s.arena_bytes)))],
+    ["memory of the largest device", bytes(Math.max(...data.stages.map(s => s.arena_bytes)))
+      + (plan.price ? ", " + plan.price : "")],
     ...(restsOnHost(data) ? [["memory of the host for a device", bytes(Math.max(...data.stages.map(s => s.host_arena_bytes)))]] : []),
     ["mesh", `${plan.mesh}: ${many(data.devices, "device")}, ${many(data.stages.length, "stage")}`],
     ["batch", `${many(plan.batch, "sequence")} in ${many(plan.micro_batches, "micro-batch").replace(/hs$/, "hes")}`],

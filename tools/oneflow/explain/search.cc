@@ -185,28 +185,30 @@ absl::StatusOr<FirstPlan> FindFirst(const SearchSpec& spec, size_t first,
     ASSIGN_OR_RETURN(Planned planned, MakePlan(spec.source, request));
     shown.to_write = std::move(planned.plan);
   }
-  if (!IsPriced(*shown.to_write)) return shown;
+  if (FindImbalance(*shown.to_write) == 0) return shown;
   const proto::Plan price = *std::move(shown.to_write);
   shown.text = absl::StrCat("plan 1 needs ", ShortBytesText(MostDeviceBytes(price)),
                             " at an imbalance of experts of ", request.imbalance);
   PlanRequest any = request;
   any.imbalance = 0;
+  const double begin = CpuSeconds();
   absl::StatusOr<Planned> worst = MakePlan(spec.source, any);
-  if (worst.ok()) {
+  if (!absl::IsResourceExhausted(worst.status())) {
+    RETURN_IF_ERROR(worst.status());
     const int64_t bytes = MostDeviceBytes(worst->plan);
     (*json)["worst_bytes_a_device"] = bytes;
     absl::StrAppend(&shown.text, ", ", ShortBytesText(bytes), " at the worst\n");
     shown.to_write = std::move(worst->plan);
   } else {
-    ASSIGN_OR_RETURN(const double most, FindMostImbalance(spec.source, request, price));
-    (*json)["fits_up_to"] = most;
-    absl::StrAppend(&shown.text, ", and too much at the worst: it fits up to imbalance ", most,
-                    "\n");
-    shown.to_write = absl::ResourceExhaustedError(
-        absl::StrCat("plan 1 fits up to imbalance ", most,
-                     " of experts, and a plan that is written has room for "
-                     "any: search with less --memory, or for a model with --slots=",
-                     most));
+    ASSIGN_OR_RETURN(const MostImbalance most, FindMostImbalance(spec.source, request, price,
+                                                                 {.a_plan = CpuSeconds() - begin}));
+    (*json)["fits_up_to"] = most.value;
+    absl::StrAppend(&shown.text, ", and too much at the worst: it fits up to ", most.Text(), "\n");
+    shown.to_write = absl::ResourceExhaustedError(absl::StrCat(
+        "plan 1 fits up to ", most.Text(),
+        " of experts, and a plan that is written has room for any: search with less --memory, or "
+        "for a model with ",
+        SlotsFlags(most.value, price)));
   }
   return shown;
 }
@@ -241,7 +243,8 @@ absl::Status SearchBest(const Arguments& args, const SearchSpec& spec, const Sea
                         const ResultFrame& frame) {
   if (!FLAGS_out_recipe.empty() && ChangesCluster(args) && FLAGS_out.empty()) {
     return InputError("--out_recipe",
-                      "cannot say --memory, --reserve and --system but by the plan that was made for them",
+                      "cannot say --memory, --reserve and --system but by the plan that was made "
+                      "for them",
                       "add --out=best.plan, or a file of --cluster with these numbers");
   }
   ASSIGN_OR_RETURN(const std::vector<NamedPart> parts, PartsFromFlag(args, "why_not", spec.fixed));

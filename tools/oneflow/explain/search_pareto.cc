@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/compile.h"
@@ -12,6 +13,7 @@
 #include "oneflow_core/cost/device_memory.h"
 #include "oneflow_core/plan/plan_format.h"
 #include "planning/recipe/make_plan.h"
+#include "planning/recipe/price_queues.h"
 #include "planning/search/pareto.h"
 #include "planning/search/pareto_page.h"
 #include "planning/search/pareto_text.h"
@@ -24,31 +26,48 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The point's plan, compiled once more, and its page.
-absl::Status WritePoint(const SearchSpec& spec, const ParetoPoint& point, const std::string& path) {
-  PlanRequest options = CandidateRequest(spec.given, point.plan.candidate);
-  // What is written has room for any routing of experts, for which the point is too small.
-  if (options.imbalance == 0) SetUsableBytes(point.capacity, options.cluster.mutable_device());
-  options.imbalance = 0;
-  ASSIGN_OR_RETURN(const Planned planned, MakePlan(spec.source, options));
-  const proto::Plan& plan = planned.plan;
-  RETURN_IF_ERROR(WritePlan(plan, path + ".plan"));
-  ASSIGN_OR_RETURN(const std::string page, SimulatedPage(options.cluster, plan, "train", 2));
-  return WriteFile(path + ".html", page);
+// Compiles the point's plan once more, and writes it and its page, `name`.plan and `name`.html. A
+// plan that is written has room for any routing of experts: where that does not fit, there is only
+// the page of the price.
+absl::StatusOr<PointPage> WritePoint(const SearchSpec& spec, const ParetoPoint& point,
+                                     const std::string& name) {
+  PlanRequest any = CandidateRequest(spec.given, point.plan.candidate), request = any;
+  SetUsableBytes(point.capacity, request.cluster.mutable_device());
+  ASSIGN_OR_RETURN(Planned planned, MakePlan(spec.source, request));
+  PricedPlan priced{.plan = std::move(planned.plan), .imbalance = request.imbalance};
+  PointPage page{name + ".html"};
+  if (FindImbalance(priced.plan) > 0) {
+    priced.price = priced.plan;
+    any.imbalance = 0;
+    absl::StatusOr<Planned> worst = MakePlan(spec.source, any);
+    if (absl::IsResourceExhausted(worst.status())) {
+      page.why_no_plan =
+          absl::StrCat("it would have room for any routing of experts: ", worst.status().message());
+    } else {
+      RETURN_IF_ERROR(worst.status());
+      priced.plan = std::move(worst->plan);
+    }
+  }
+  const std::string path = FLAGS_out + "/" + name;
+  if (page.why_no_plan.empty()) RETURN_IF_ERROR(WritePlan(priced.plan, path + ".plan"));
+  ASSIGN_OR_RETURN(const std::string text, SimulatedPage(request.cluster, priced, "train", 2));
+  RETURN_IF_ERROR(WriteFile(path + ".html", text));
+  return page;
 }
 
 // index.html, and plan-1.html and plan-1.plan of the first plan of the front.
 absl::Status WritePages(const SearchSpec& spec, const ResultFrame& frame,
                         const ParetoResult& result) {
-  std::vector<std::string> links(result.points.size());
+  std::vector<PointPage> pages(result.points.size());
   int number = 0;
   for (size_t i = 0; i < result.points.size(); ++i) {
     if (!result.points[i].on_front) continue;
     const std::string name = absl::StrCat("plan-", ++number);
-    RETURN_IF_ERROR(WritePoint(spec, result.points[i], FLAGS_out + "/" + name));
-    links[i] = name + ".html";
+    ASSIGN_OR_RETURN(pages[i], WritePoint(spec, result.points[i], name));
+    if (pages[i].why_no_plan.empty()) continue;
+    std::printf("no %s.plan: %s\n", name.c_str(), pages[i].why_no_plan.c_str());
   }
-  RETURN_IF_ERROR(WriteFile(FLAGS_out + "/index.html", ParetoPage(frame, result, links)));
+  RETURN_IF_ERROR(WriteFile(FLAGS_out + "/index.html", ParetoPage(frame, result, pages)));
   std::printf("%d plans, their pages and a figure: %s/index.html\n", number, FLAGS_out.c_str());
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// The page of a plan that is simulated on a cluster (explain_page.h).
+// The page of a plan, or of its price, simulated on a cluster (explain_page.h).
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 #include "absl/status/statusor.h"
 #include "proto/cluster.pb.h"
-#include "proto/plan.pb.h"
+#include "tools/oneflow/cli/plan_flags.h"
 
 namespace oneflow {
 
-absl::StatusOr<std::string> SimulatedPage(const proto::Cluster& cluster, const proto::Plan& plan,
+absl::StatusOr<std::string> SimulatedPage(const proto::Cluster& cluster, const PricedPlan& priced,
                                           std::string_view program, int64_t steps);
 
 }  // namespace oneflow
