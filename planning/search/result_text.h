@@ -46,7 +46,7 @@ std::string BandLines(const std::vector<PlanRow>& plans);
 // "MFU: t² pairs, ..." in the same way: what the MFU of each plan counts, where it may be misread.
 std::string MfuLines(const std::vector<PlanRow>& plans);
 
-// "gpt on 8 devices of h100, 79.11 GiB each, 3.0 GiB kept for CUDA, NCCL and cuBLAS".
+// "gpt on 8 devices of h100, 79.11 GiB each, 3.0 GiB kept for libraries".
 std::string FrameText(const ResultFrame& frame);
 // The same, with what is given and the space, before `facts`.
 nlohmann::ordered_json FrameJson(const ResultFrame& frame, nlohmann::ordered_json facts);
