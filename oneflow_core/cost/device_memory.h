@@ -1,5 +1,5 @@
-// The part of a device's memory that a plan may take: what the device offers, without what the
-// CUDA context, NCCL and cuBLAS take beside the plan.
+// The part of a device's memory that a plan may take: all that the device offers, without the part
+// that the driver and libraries take beside the plan (the CUDA context, NCCL, cuBLAS).
 //
 //   const int64_t capacity = UsableBytes(cluster.device());
 //   if (capacity > 0 && arena_bytes > capacity) ...
@@ -11,7 +11,7 @@
 
 namespace oneflow {
 
-// What a plan leaves to others: reserve_bytes, or what --reserve says in its place.
+// Bytes that a plan leaves to others: reserve_bytes, or what --reserve says in its place.
 int64_t KeptBytes(const proto::Device& device);
 
 // Bytes that a plan may take; 0: no limit. Requires that KeptBytes are fewer than memory_bytes.

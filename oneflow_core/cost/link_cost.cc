@@ -12,7 +12,7 @@
 namespace oneflow {
 namespace {
 
-// Of a cluster that says nothing: proto/cluster.proto.
+// The link of a cluster without levels (proto/cluster.proto).
 constexpr double kLinkLatency = 1e-6, kLinkBandwidth = 1e10;
 
 // The most devices of a unit that stay idle so that groups do not straddle units: a part of it.
@@ -56,7 +56,7 @@ int64_t AxisStride(const Mesh& mesh, int axis) {
   return stride;
 }
 
-// Whether units of `unit` ranks hold every aligned block of `block` ranks, in which a group begins
+// True if units of `unit` ranks hold every aligned block of `block` ranks, in which a group begins
 // and ends.
 bool Holds(int64_t unit, int64_t block, int64_t ranks) {
   return ranks <= unit || unit % block == 0;
@@ -124,7 +124,7 @@ absl::InlinedVector<ProtocolCost, 3> ListProtocols(const proto::Cluster& cluster
   return protocols;
 }
 
-// Of a level's ports, what one device of the unit below has, which holds `below` ranks.
+// The share of a level's ports that a device of the unit below has, which holds `below` ranks.
 double PortsOfDevice(const proto::Cluster& cluster, int level, int64_t below, int64_t ranks) {
   if (level == 0) return 1;
   int ports = cluster.level(level).ports();
@@ -164,7 +164,7 @@ const proto::Cluster& Known(const proto::Cluster& cluster, proto::Cluster* made)
   return *made;
 }
 
-// Of CPU devices: one latency, of the outermost level, and the least bandwidth.
+// CPU devices have one latency, of the outermost level, and the least bandwidth.
 GroupLinks InOneStep(GroupLinks group) {
   LevelLinks all = group.levels.back();
   all.steps = all.tree_steps = all.peers = 1;

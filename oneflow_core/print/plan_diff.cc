@@ -192,6 +192,7 @@ void AddFacts(const proto::Plan& a, const proto::Plan& b, PlanDiff* diff) {
             diff);
   }
   AddFact("cluster", a.cluster().name(), b.cluster().name(), diff);
+  AddFact("system", a.cluster().as_system(), b.cluster().as_system(), diff);
 }
 
 Json WithStages(Json json, const PlanDiff::Stages& stages) {

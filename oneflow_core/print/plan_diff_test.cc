@@ -108,6 +108,13 @@ TEST_CASE("actors and stages of one plan only") {
             "  f1 (gelu)\n");
 }
 
+TEST_CASE("systems are compared, however alike all else is") {
+  proto::Plan other = Pipeline(2, 4, 1);
+  other.mutable_cluster()->set_as_system("megatron");
+  CHECK(DiffText(DiffPlans(Pipeline(2, 4, 1), other, "train")) ==
+        Row("system", "none -> megatron"));
+}
+
 TEST_CASE("groups and orders of issue are compared, however alike all else is") {
   proto::Plan other = Pipeline(3, 4, 1);
   proto::IssueOrder& issue = *other.mutable_program(0)->mutable_issue(1);

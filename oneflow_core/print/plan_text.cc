@@ -325,8 +325,7 @@ std::string BytesText(int64_t bytes) {
 
 std::string KeptText(int64_t bytes) {
   if (bytes == 0) return "";
-  return absl::StrCat(", ", SizeText(static_cast<double>(bytes)),
-                      " kept for CUDA, NCCL and cuBLAS");
+  return absl::StrCat(", ", SizeText(static_cast<double>(bytes)), " kept for libraries");
 }
 
 int64_t ParameterCount(const proto::Plan& plan) {

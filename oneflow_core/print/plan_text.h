@@ -46,7 +46,7 @@ std::string OrderText(const proto::Program& program, const proto::Stream& stream
 std::string SizeText(double bytes);
 // "1,234,567 bytes (1.2 MiB)".
 std::string BytesText(int64_t bytes);
-// ", 3.0 GiB kept for CUDA, NCCL and cuBLAS", behind the memory of a device; "" of none.
+// ", 3.0 GiB kept for libraries", behind the memory of a device; "" of none.
 std::string KeptText(int64_t bytes);
 
 }  // namespace oneflow

@@ -56,7 +56,7 @@ std::string PriceLines(const std::vector<PlanRow>& plans);
 // `frame`, without its imbalance where none of the plans is priced.
 ResultFrame MakeFrame(ResultFrame frame, const std::vector<PlanRow>& plans);
 
-// "gpt on 8 devices of h100, 79.11 GiB each, 3.0 GiB kept for CUDA, NCCL and cuBLAS".
+// "gpt on 8 devices of h100, 79.11 GiB each, 3.0 GiB kept for libraries".
 std::string FrameText(const ResultFrame& frame);
 // The same, with what is given and the space, before `facts`.
 nlohmann::ordered_json FrameJson(const ResultFrame& frame, nlohmann::ordered_json facts);

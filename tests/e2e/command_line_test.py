@@ -192,20 +192,22 @@ class PlanTest(FolderCase):
     def test_what_a_device_offers_and_what_is_kept_of_it(self):
         flags = ("--batch=8", "--device=cuda", "--cluster=a100-40g")
         line = self.compile(*flags).split("\n")[1]
-        self.assertRegex(line, r"a GPU of [\d,]+ bytes \(39\.4 GiB\), 3\.0 GiB kept for CUDA, NCCL and cuBLAS, [\d.]+ % of the rest$")
+        self.assertRegex(line, r"a GPU of [\d,]+ bytes \(39\.4 GiB\), 3\.0 GiB kept for libraries, [\d.]+ % of the rest$")
         told = json.loads(self.compile(*flags, "--format=json"))["headline"]
         self.assertEqual((told["device_capacity_bytes"], told["device_kept_bytes"]), (42294312960, 3 << 30))
         # Of what is kept nothing goes to a plan, unless it is asked for.
         self.assertRegex(self.compile(*flags, "--memory=4GiB").split("\n")[1], r"of [\d,]+ bytes \(4\.0 GiB\), 3\.0 GiB kept")
         self.assertRegex(self.compile(*flags, "--memory=3GiB", "--reserve=0").split("\n")[1],
-                         r"\(3\.0 GiB\), [\d.]+ %; the plan leaves [\d.]+ GiB, and 3\.0 GiB is what CUDA, NCCL and cuBLAS take$")
+                         r"\(3\.0 GiB\), [\d.]+ %; the plan leaves [\d.]+ GiB, and 3\.0 GiB is what libraries take$")
         line = self.compile(*flags, "--memory=3GiB", "--reserve=1GiB").split("\n")[1]
         self.assertIn("1.0 GiB kept", line)
         self.assertEqual(line, self.oneflow("explain", "--plan=gpt.plan").split("\n")[1])
+        self.oneflow("compile", "--graph=gpt.textproto", *flags, "--memory=3GiB", "--reserve=512MiB", "--out=other.plan")
+        self.assertRegex(self.oneflow("diff", "gpt.plan", "other.plan"), r"capacity, kept for libraries +1\.0 GiB -> 512\.0 MiB \(-50")
         for more, words in [(["--memory=1GiB"], ["--memory=1GiB: leaves nothing to a plan", "3.0 GiB kept", "--reserve=0"]),
                             (["--reserve=40GiB"], ["--reserve=40GiB: leaves nothing to a plan", "39.4 GiB"]),
                             (["--reserve=some"], ["--reserve=some", "is not a size"]),
-                            (["--memory=3073MiB"], ["a device has", "3.0 GiB kept for CUDA, NCCL and cuBLAS: ", "too many"])]:
+                            (["--memory=3073MiB"], ["a device has", "3.0 GiB kept for libraries: ", "too many"])]:
             error = self.oneflow("compile", "--graph=gpt.textproto", *flags, *more, "--out=gpt.plan", code=2)
             for word in words:
                 self.assertIn(word, error)
@@ -230,14 +232,22 @@ class PlanTest(FolderCase):
             self.assertIn(line, text)
         self.write("mine.textproto", text)
         self.assertGreater(step("mine.textproto"), 0)
+        offered = lambda: json.loads(self.compile("--batch=8", "--device=cuda", "--cluster=mine.textproto", "--format=json"))["headline"]
+        for reserve, kept in [((), 3 << 30), (("--reserve=1GiB",), 1 << 30), (("--reserve=0",), 0)]:
+            self.write("mine.textproto", self.oneflow("cluster", *flags(), *reserve))
+            self.assertEqual((48000000000, kept), (offered()["device_capacity_bytes"], offered()["device_kept_bytes"]))
         for args, words in [(flags(link_bandwidth=None), ["--link_bandwidth: is missing", "six figures: --bf16_tflops, --memory,"]),
                             (flags(bf16_tflops="0"), ["--bf16_tflops=0: is out of range"]),
                             (flags(devices="0"), ["--devices=0: is no number of devices"]),
                             (flags(devices="many"), ["--devices=many: is no number of devices"]),
+                            (["--reserve=1GB"], ["--bf16_tflops: is missing", "needs six figures"]),
                             (flags(memory="2GB"), ["reserve_bytes is 3221225472 of memory_bytes 2000000000"]),
                             (flags(memory_bandwidth="fast"), ["--memory_bandwidth=fast", "is not a size"]),
                             (["h100", "a100"], ["oneflow cluster h100 a100: is more than one cluster"]),
-                            (["h100", "--memory=48GB"], ["is more than one cluster"]), (["h10"], ["did you mean h100?"]),
+                            (["h100", "--memory=48GB"], ["--memory: acts on nothing beside the name h100", "give all six figures and no name"]),
+                            (["h100", "--reserve=1GB"], ["--reserve: acts on nothing beside the name h100", "edit the file"]),
+                            (["h10"], ['oneflow cluster h10: NAME is "h10"', "did you mean h100?"]),
+                            (["./mine.textproto"], ['NAME is "./mine.textproto", which is no known cluster', "known are a100,"]),
                             (["h100", "--format=json"], ["--format=json: acts on nothing"])]:
             error = self.oneflow("cluster", *args, code=2)
             for word in words:

@@ -89,6 +89,11 @@ TEST_CASE("clusters with a base: what a file says counts in place of the base's"
           .device();
   REQUIRE(own.attention_size() == 1);
   CHECK(own.attention(0).backward(0) == 2e12);
+  // A number 0 counts as not given, except reserve_bytes.
+  const proto::Device none =
+      Parse("base: 'a100' name: 'mine' device { reserve_bytes: 0 kernel_seconds: 0 }").device();
+  CHECK(UsableBytes(none) == none.memory_bytes());
+  CHECK(none.kernel_seconds() == base.device().kernel_seconds());
 }
 
 TEST_CASE("clusters with a base: mistakes") {

@@ -3,11 +3,13 @@
 //   ASSIGN_OR_RETURN(const ClusterText file, ReadClusterText("h100"));
 //   ASSIGN_OR_RETURN(const proto::Cluster cluster, ParseCluster(file));
 //
-// A file with a `base` says what differs from a known cluster. A number, a word or a list that it
-// gives counts in place of the base's; a level is merged into the base's level of that name. Rates
-// of attention that it does not give are the base's in proportion to peak_flops_bf16.
+// A file with a `base` says what differs from a known cluster, and gives a name. A number, a word
+// or a list that it gives counts in place of the base's; a level is merged into the base's level of
+// that name. A number 0 counts as not given, except reserve_bytes: 0. Rates of attention that it
+// does not give are the base's in proportion to peak_flops_bf16.
 //
 //   base: "a100"
+//   name: "A100s of 40 GB"
 //   device { memory_bytes: 40000000000 }
 //   level { name: "cluster" bandwidth: 12.5e9 }
 #pragma once

@@ -1,6 +1,5 @@
 // oneflow cluster: the clusters that --cluster knows, one of them as a file, and one from the
 // figures of a data sheet.
-#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <string>
@@ -68,8 +67,7 @@ absl::Status ListClusters() {
   }
   const Column number = {.right = true};
   return Print(TableText(rows, {{}, {}, number, number, number, number, {}}) +
-                   "kept: of the memory, for CUDA, NCCL and cuBLAS; `oneflow cluster h100` writes "
-                   "a file\n",
+                   "kept: of the memory, for libraries; `oneflow cluster h100` writes a file\n",
                {{"clusters", std::move(list)}});
 }
 
@@ -84,9 +82,9 @@ std::string NumberText(double value) { return absl::StrFormat("%.10g", value); }
 absl::StatusOr<std::string> DataSheetText(const Arguments& args) {
   for (const char* name : kFigures) {
     if (args.Given(name)) continue;
-    return InputError(
-        absl::StrCat("--", name), "is missing",
-        absl::StrCat("a data sheet has six figures: --", absl::StrJoin(kFigures, ", --")));
+    return InputError(absl::StrCat("--", name), "is missing",
+                      absl::StrCat("a cluster from a data sheet needs six figures: --",
+                                   absl::StrJoin(kFigures, ", --")));
   }
   if (!(FLAGS_bf16_tflops > 0 && FLAGS_bf16_tflops <= 1e6)) {
     return InputError(absl::StrCat("--bf16_tflops=", FLAGS_bf16_tflops), "is out of range",
@@ -137,20 +135,28 @@ absl::StatusOr<std::string> DataSheetText(const Arguments& args) {
       NumberText(peak * base.device().peak_flops() / base.device().peak_flops_bf16()),
       NumberText(peak), NumberText(rate), absl::StrFormat("%.0f", memory),
       absl::StrFormat("%.0f", reserve),
-      FLAGS_reserve.empty() ? "for CUDA, NCCL and cuBLAS; assumed" : "for CUDA, NCCL and cuBLAS",
-      base.level(0).name(), devices, NumberText(link * reached), NumberText(link), reached,
-      base.level(1).name(), NumberText(network));
+      FLAGS_reserve.empty() ? "for libraries; assumed" : "for libraries", base.level(0).name(),
+      devices, NumberText(link * reached), NumberText(link), reached, base.level(1).name(),
+      NumberText(network));
   RETURN_IF_ERROR(ParseCluster({"the figures", made}).status());
   return made;
 }
 
 absl::Status Clusters(const Arguments& args) {
-  const bool sheet = std::any_of(std::begin(kFigures), std::end(kFigures),
-                                 [&](const char* name) { return args.Given(name); });
-  if (args.positional.size() > 1 || (sheet && !args.positional.empty())) {
+  if (args.positional.size() > 1) {
     return InputError("oneflow cluster " + absl::StrJoin(args.positional, " "),
                       "is more than one cluster",
                       "give one name, or the figures of a data sheet, or neither for a list");
+  }
+  std::string figure = args.Given("reserve") ? "reserve" : "";
+  for (const char* name : kFigures) {
+    if (args.Given(name)) figure = name;
+  }
+  const bool sheet = !figure.empty();
+  if (sheet && !args.positional.empty()) {
+    return InputError("--" + figure, "acts on nothing beside the name " + args.positional[0],
+                      absl::StrCat("edit the file, or give all six figures and no name: --",
+                                   absl::StrJoin(kFigures, ", --")));
   }
   if (!sheet && args.positional.empty()) return ListClusters();
   if (FLAGS_format != "text") {
@@ -161,7 +167,9 @@ absl::Status Clusters(const Arguments& args) {
     ASSIGN_OR_RETURN(const std::string text, DataSheetText(args));
     return Print(text);
   }
-  ASSIGN_OR_RETURN(const ClusterText file, ReadClusterText(args.positional[0]));
+  const std::string& name = args.positional[0];
+  ASSIGN_OR_RETURN(const ClusterText file,
+                   KnownClusterText(name, "oneflow cluster " + name, "NAME"));
   return Print(file.text);
 }
 

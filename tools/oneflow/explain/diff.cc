@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
+#include "oneflow_core/cost/device_memory.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/band.h"
 #include "oneflow_core/print/plan_diff.h"
@@ -90,6 +91,9 @@ absl::Status DiffVerbMain(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Plan a, ReadPlan(args.positional[0]));
   ASSIGN_OR_RETURN(const proto::Plan b, ReadPlan(args.positional[1]));
   PlanDiff diff = DiffPlans(a, b, FLAGS_program);
+  AddNumber("capacity, kept for libraries", "bytes",
+            static_cast<double>(KeptBytes(a.cluster().device())),
+            static_cast<double>(KeptBytes(b.cluster().device())), &diff);
   std::string first = "time of a step: unknown for GPUs without --cluster\n";
   nlohmann::ordered_json bands;  // null where nothing is simulated
   if (HasRates(args, a) && HasRates(args, b)) {

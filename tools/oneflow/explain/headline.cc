@@ -100,7 +100,7 @@ int64_t MostBytes(const proto::Plan& plan, proto::MemoryKind kind) {
   return most;
 }
 
-// What the device offers beside the `bytes` of the plan; "" where it is not known.
+// The memory that the device offers beside the `bytes` of the plan; "" where it is not known.
 std::string OfferedText(int64_t bytes, const proto::Device& device) {
   const int64_t usable = UsableBytes(device), left = device.memory_bytes() - bytes;
   if (usable <= 0) return "";
@@ -111,7 +111,7 @@ std::string OfferedText(int64_t bytes, const proto::Device& device) {
   if (left >= 0 && left < device.reserve_bytes()) {
     absl::StrAppend(&text, "; the plan leaves ", SizeText(static_cast<double>(left)), ", and ",
                     SizeText(static_cast<double>(device.reserve_bytes())),
-                    " is what CUDA, NCCL and cuBLAS take");
+                    " is what libraries take");
   }
   return text;
 }
