@@ -1,7 +1,7 @@
 // Annotates the queues of a mixture of experts (oneflow_core/op/route_dims.h) for a price.
 //
-// Where devices split the experts of a mixture that drops nothing, each has slots for all tokens.
-// They are empty but for those of a few: a training pays for them all the same, in bytes and in
+// If devices split the experts of a mixture that drops nothing, each has slots for all tokens. They
+// are empty but for those of a few: a training pays for them all the same, in bytes and in
 // exchanges, but a runtime whose queues are as long as their tokens does not. So a plan is priced
 // as if its queues had `imbalance` times the slots of even routing. It must not run: it would drop.
 #pragma once

@@ -88,6 +88,15 @@ TEST_CASE("evaluate: formulas count the empty slots of queues of experts") {
       if (imbalance <= kUsualImbalance)
         CHECK(seconds(likely) == Approx(seconds(*measured)).epsilon(.1));
     }
+    // There are no more slots than any routing needs.
+    const proto::Recipe group = Some(flags);
+    const auto one = MeasureShortPlan(spec.source, spec.given, OneDeviceSpec(spec.given, group));
+    const auto backward = [&](double imbalance) {
+      spec.given.imbalance = imbalance;
+      return FindLikelyCosts(spec.given, shape, group, *one).last.spans.backward.block;
+    };
+    CHECK(backward(2) > backward(1.25));
+    CHECK(backward(100) == backward(4));
   }
 }
 

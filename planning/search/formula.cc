@@ -131,9 +131,13 @@ class Exchanges {
     const double tokens = static_cast<double>(OneDeviceSpec(given, group).sequences) *
                           static_cast<double>(std::max<int64_t>(1, shape.sequence));
     stream_ = tokens / parts_.context * static_cast<double>(shape.hidden) * element;
-    // Queues are sent with their empty slots.
+    // Queues are sent with their empty slots, at most those that any routing needs (route_dims.h).
     const double slots = shape.slots > 0 ? shape.slots : std::max(1.0, given.imbalance);
-    routed_ = slots * static_cast<double>(shape.top_k) * stream_ / parts_.tensor;
+    const int64_t groups =
+        shape.slot_groups > 0 ? shape.slot_groups : int64_t{FindDegree(mesh_, "expert")};
+    const int64_t most = groups * std::min(shape.top_k, shape.experts / groups);
+    routed_ = std::min(slots * static_cast<double>(shape.top_k), static_cast<double>(most)) *
+              stream_ / parts_.tensor;
   }
 
   double StreamBytes() const { return stream_; }

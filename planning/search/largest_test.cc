@@ -199,6 +199,20 @@ TEST_CASE("largest: presets, layers and sequences of a known model") {
           Contains("oneflow compile --graph=largest.textproto --batch=8 --clip=0 --mesh=data=4\n"));
   CHECK(report.json["largest"][0]["flags"].is_null());
   CHECK(report.json["largest"][1]["limit"].get<std::string>().ends_with(" does not fit"));
+
+  // The rows that are priced are named, and those that are only estimated say so.
+  const Largest none{.next = 1};
+  Largest priced = found, guessed = found;
+  priced.plan.imbalance = guessed.plan.imbalance = 2;
+  guessed.compiled = false;
+  const ResultFrame frame{.model = "m", .imbalance = 2};
+  const std::string text = DescribeLargest(frame, growths, {none, priced, guessed, found}).text;
+  CHECK_THAT(text,
+             Contains("m on 0 devices of , experts priced at an imbalance of 2\n") &&
+                 Contains("\nexperts (layers): time and memory are priced at an imbalance of 2;") &&
+                 Contains("(± 3 %), experts priced") && Contains(" --mesh=data=4 --imbalance=2\n"));
+  CHECK_THAT(DescribeLargest(frame, growths, {none, found, found, found}).text,
+             !Contains("imbalance"));
 }
 
 }  // namespace

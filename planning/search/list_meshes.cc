@@ -47,7 +47,7 @@ bool IsUsualContext(const ModelShape& shape, int64_t degree) {
   return degree == 1 || (!splits_runs && shape.sequence / degree >= kLeastPositions);
 }
 
-// What devices that split experts divide.
+// The number that the devices that split experts must divide.
 int64_t ExpertGroups(const ModelShape& shape) {
   return shape.slot_groups > 0 ? shape.slot_groups : shape.experts;
 }

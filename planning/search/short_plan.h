@@ -76,8 +76,8 @@ struct ShortPlanSpec {
   proto::Recipe group;
   int64_t sequences = 1;  // of a micro-batch, of all data parts together
   int64_t devices = 1;    // of the run: of more nodes, the slowest is slower
-  // Of queues of experts, relative to even routing, on one device as on those that split experts;
-  // 0: as the graph has them.
+  // Slots of queues of experts relative to even routing, on one device as on those that split
+  // experts; 0: as the graph has them.
   double slots = 0;
 };
 ShortPlanSpec FindShortSpec(const PlanRequest& given, const proto::Recipe& group);

@@ -229,9 +229,6 @@ class ExpertsCliTest(FolderCase):
         # No devices split experts.
         alone = run(*self.SEARCH, f"--fix={self.ALIKE},expert=1,data=4", cwd=self.dir)[0]
         self.assertNotIn("imbalance", alone)
-        largest = run(*self.SEARCH, f"--fix={self.ALIKE},expert=4", "--largest", "--memory=100MB", "--reserve=0", "--budget_seconds=2",
-                      cwd=self.dir)[0]
-        self.assertIn("experts: time and memory are priced at an imbalance of 1.25; ", largest)
         err = run(*self.SEARCH, f"--fix={self.ALIKE},expert=4", "--memory=1MB", "--reserve=0", cwd=self.dir, code=2)[1]
         self.assertIn("on 4 devices of H100-80G nodes of 8, experts priced at an imbalance of 1.25: ", err)
 
