@@ -25,7 +25,7 @@ namespace oneflow {
 
 // The figures of a run by which it is in a region or not.
 struct RunFigures {
-  bool trains = true;      // else its program computes no training step
+  bool trains = true;  // else its program computes no training step
   // Of a mixture of experts: slots of its queues over those of even routing; 0: no mixture.
   double slots = 0;
   int64_t sequence = 0;    // tokens of a sequence; 0: it reads none
@@ -50,7 +50,8 @@ struct Band {
 // that was not compared: sigma² is the mean square within the systems that have a region that
 // contains the run, plus (t × sigma between systems)², with t = StudentSigma(freedom).
 // If no region contains the run, `outside` names the figures, at most two, that the nearest region
-// does not contain: the one from which they are off by the least factor together. Requires a cluster that passed CheckCluster.
+// does not contain: the one from which they are off by the least factor together. Requires a
+// cluster that passed CheckCluster.
 Band FindBand(const proto::Cluster& cluster, const RunFigures& run);
 
 // The t that bounds a value of Student's distribution, of either sign, with the probability with

@@ -164,8 +164,7 @@ TEST_CASE("the figures that are named are those that the nearest region does not
   CHECK(BandJson(FindBand(As("three"), run), 1)["system"] == "three");
   run.sequence = 8192;
   run.slots = 8;
-  CHECK(FindBand(ThreeSystems(), run).outside ==
-        "queues of experts of 8 times even routing");
+  CHECK(FindBand(ThreeSystems(), run).outside == "queues of experts of 8 times even routing");
   // Off by a factor of 1.01 from one region, and of 8 from the other.
   run = kRun;
   run.sequence = 16500;
