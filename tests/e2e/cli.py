@@ -52,6 +52,19 @@ class FolderCase(unittest.TestCase):
             return file.read()
 
 
+class TwoStagesCase(FolderCase):
+    """Tests that share a plan of a small GPT on two stages, gpt.plan."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
+        run("compile", "--graph=gpt.textproto", "--mesh=pipe=2", "--batch=8", "--micro_batches=4", "--out=gpt.plan", cwd=cls.dir)
+
+    def simulate(self, *flags):
+        return run("simulate", "--plan=gpt.plan", *flags, cwd=self.dir)[0]
+
+
 def write_npy(path, dims, values, type="f"):
     """type: f, an f32 file; i, an i32 file."""
     shape = "(" + "".join(f"{d}, " for d in dims) + ")"

@@ -5,7 +5,7 @@ import os
 import re
 import unittest
 
-from tests.e2e.cli import FolderCase, run
+from tests.e2e.cli import TwoStagesCase, run
 
 CLUSTERS = os.path.abspath("examples/clusters")
 
@@ -23,16 +23,7 @@ def tracks(trace):
     return slices
 
 
-class SimulateTest(FolderCase):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
-        run("compile", "--graph=gpt.textproto", "--mesh=pipe=2", "--batch=8", "--micro_batches=4", "--out=gpt.plan", cwd=cls.dir)
-
-    def simulate(self, *flags):
-        return run("simulate", "--plan=gpt.plan", *flags, cwd=self.dir)[0]
-
+class SimulateTest(TwoStagesCase):
     def test_text_names_what_counts(self):
         text = self.simulate()
         for words in ["a step: ", "bubble", "exposed exchange", "idle", "hidden exchange", "stage 0, 1 device", "stage 1, 1 device", "critical path", "costliest boxing", "no --cluster"]:

@@ -3,7 +3,7 @@ import json
 import math
 import unittest
 
-from tests.e2e.cli import FolderCase, run
+from tests.e2e.cli import TwoStagesCase, run
 
 
 def systems(slowdown=1, least=1, sustained=""):
@@ -16,16 +16,7 @@ def systems(slowdown=1, least=1, sustained=""):
             f'{region("experts: true slots { least: 1 most: 2 } runs: 2 models: 1 sigma: 0.1")} }} between_systems {{ sigma: 0.1 freedom: 1 what: "H100s" }}')
 
 
-class SystemsTest(FolderCase):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256", "--out=gpt.textproto", cwd=cls.dir)
-        run("compile", "--graph=gpt.textproto", "--mesh=pipe=2", "--batch=8", "--micro_batches=4", "--out=gpt.plan", cwd=cls.dir)
-
-    def simulate(self, *flags):
-        return run("simulate", "--plan=gpt.plan", *flags, cwd=self.dir)[0]
-
+class SystemsTest(TwoStagesCase):
     def cluster(self, text, name="made"):
         self.write(name + ".textproto", text)
         return f"--cluster={name}.textproto"
