@@ -84,6 +84,17 @@ def system_dependencies():
         packages = ["nlohmann-json3-dev"],
     )
     system_library(
+        name = "system_yaml",
+        headers = ["yaml-cpp/yaml.h"],
+        linkopts = ["-lyaml-cpp"],
+        packages = ["libyaml-cpp-dev"],
+    )
+    system_library(
+        name = "system_toml",
+        headers = ["toml++/toml.h"],
+        packages = ["libtomlplusplus-dev"],
+    )
+    system_library(
         name = "system_catch2",
         headers = ["catch2/catch.hpp"],
         packages = ["catch2"],
