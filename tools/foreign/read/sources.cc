@@ -114,6 +114,17 @@ absl::Status AddScript(const std::string& text, const std::string& name, Sources
   return absl::OkStatus();
 }
 
+// "model.layers=4", "+model.layers=4", "~model.layers".
+bool IsOverride(const std::string& text) {
+  const size_t equal = text.find('=');
+  if (equal == std::string::npos) return text.starts_with('~');
+  return equal > 0 &&
+         std::all_of(text.begin(), text.begin() + static_cast<int64_t>(equal), [](char c) {
+           return absl::ascii_isalnum(c) || c == '_' || c == '.' || c == '+' || c == '/' ||
+                  c == '@';
+         });
+}
+
 }  // namespace
 
 absl::StatusOr<Sources> ReadSources(const std::vector<std::string>& files,
@@ -195,7 +206,9 @@ std::vector<Setting> ParseFlags(const std::vector<Word>& words, std::vector<Word
       settings.push_back(std::move(setting));
       continue;
     }
-    if (settings.empty() || !open) {
+    // Words "model.layers=4" override a file, in the manner of Hydra.
+    const bool overrides = !settings.empty() && !settings.back().is_switch && IsOverride(text);
+    if (settings.empty() || !open || overrides) {
       if (rest != nullptr) rest->push_back(word);
       continue;
     }
