@@ -31,7 +31,9 @@ int64_t CountTheirs(const ShapeNumbers& s) {
     block += mlp(s.ffn);
   }
   int64_t all = s.layers * block + norm + s.vocab * s.hidden * (s.tied ? 1 : 2);
-  if (s.positions == "learned") all += s.sequence * s.hidden;
+  if (s.positions == "learned") {
+    all += (s.position_rows > 0 ? s.position_rows : s.sequence) * s.hidden;
+  }
   return all;
 }
 
