@@ -10,7 +10,8 @@
 namespace oneflow {
 
 // The model's positions where they are at most kMostUsual, else 4,096: models of longer ones are
-// trained on short sequences first, and are extended at the end. 0: not known, and so is the answer.
+// trained on short sequences first, and are extended at the end. 0: not known, and so is the
+// answer.
 int64_t FindUsualSequence(int64_t positions);
 
 // Sequences of a step, as published pretrainings have them: about
@@ -19,8 +20,8 @@ int64_t FindUsualSequence(int64_t positions);
 //   (Llama 2, Llama 3, GPT-3 175B: 3.2M)
 //
 // but no more than 64k tokens of a device, beyond which a step only takes longer, and a sequence
-// for each device, unless that is more than 16M tokens (Llama 3 405B): RoundBatch divides it so that
-// devices share it evenly.
+// for each device, unless that is more than 16M tokens (Llama 3 405B): RoundBatch divides it so
+// that devices share it evenly.
 int64_t FindUsualBatch(double parameters, int64_t sequence, int64_t devices);
 // "about 4M tokens", of that batch.
 std::string UsualBatchText(int64_t batch, int64_t sequence);

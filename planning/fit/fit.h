@@ -7,8 +7,8 @@
 //                      if (part == FitPart::kBest) Print(BestLine(frame, known));
 //                    }));
 //
-// Every plan of an answer was compiled, proved and simulated; one that is called fitting fits. It is
-// no search of the whole space: it ends with the best plan of what it looked at, and
+// Every plan of an answer was compiled, proved and simulated; one that is called fitting fits. It
+// is no search of the whole space: it ends with the best plan of what it looked at, and
 // `answer.search` says what that was. planning/search/search.h goes on for longer.
 //
 // Next: limits.h, how far it may grow; fit_text.h, the answer for people and programs.
@@ -39,12 +39,12 @@ struct FitQuestion {
 
 struct FitOptions {
   int threads = 1;
-  size_t plans = 3;              // to find
-  double search_seconds = 9;     // of the search, if it has found a plan by then
-  double most_seconds = 45;      // of the search, if it has not
-  double limit_seconds = 8;      // of what limits are looked for in; 0: no limit is looked for
-  double more_seconds = 30;      // of compiling further plans, until there are `plans`
-  std::function<bool()> stop;    // may be null; true: ends with what is known
+  size_t plans = 3;            // to find
+  double search_seconds = 9;   // of the search, if it has found a plan by then
+  double most_seconds = 45;    // of the search, if it has not
+  double limit_seconds = 8;    // of what limits are looked for in; 0: no limit is looked for
+  double more_seconds = 30;    // of compiling further plans, until there are `plans`
+  std::function<bool()> stop;  // may be null; true: ends with what is known
   std::function<void(const std::string& line)> progress;  // may be null
 };
 
@@ -69,22 +69,22 @@ struct OwnPlan {
 // Nothing fits: what is nearest to it.
 struct FitMiss {
   proto::Recipe candidate;
-  int64_t bytes = 0;                 // that a device needs
-  bool bounded = false;              // at least so many, by a bound; `plan` has none
-  std::optional<proto::Plan> plan;   // compiled as if devices had any memory
-  std::vector<FitChange> changes;    // each fits: more devices, fewer tokens at once, shorter ones
+  int64_t bytes = 0;                // that a device needs
+  bool bounded = false;             // at least so many, by a bound; `plan` has none
+  std::optional<proto::Plan> plan;  // compiled as if devices had any memory
+  std::vector<FitChange> changes;   // each fits: more devices, fewer tokens at once, shorter ones
 };
 
 struct FitAnswer {
   std::optional<OwnPlan> own;
-  absl::Status own_refused;          // why there is none, if one was asked about
+  absl::Status own_refused;  // why there is none, if one was asked about
   // Plans that fit: first the one that is advised (of those that predictions cannot tell apart the
   // simplest), then the fastest first, and those that were compiled last.
   std::vector<FoundPlan> plans;
-  proto::Plan best;                  // of plans[0]
-  std::vector<FitChange> limits;     // batch of one micro-batch, sequence, imbalance
-  std::optional<FitMiss> miss;       // where no plan fits
-  SearchResult search;               // without plans
+  proto::Plan best;               // of plans[0]
+  std::vector<FitChange> limits;  // batch of one micro-batch, sequence, imbalance
+  std::optional<FitMiss> miss;    // where no plan fits
+  SearchResult search;            // without plans
 };
 
 enum class FitPart {

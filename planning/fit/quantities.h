@@ -15,8 +15,8 @@
 namespace oneflow {
 
 struct DeviceGrid {
-  int64_t nodes = 0;      // 0: not said
-  int64_t devices = 0;    // all of them
+  int64_t nodes = 0;    // 0: not said
+  int64_t devices = 0;  // all of them
 };
 // "64", "8x8", "8*8".
 absl::StatusOr<DeviceGrid> ParseDeviceGrid(const std::string& text);
