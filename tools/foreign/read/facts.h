@@ -48,7 +48,7 @@ struct ModelFacts {
   std::vector<std::string> notes;       // what is left out, without bytes of its own
 };
 
-struct Degrees {
+struct DegreeFacts {
   int64_t tensor = 1, pipe = 1, context = 1;
   int64_t expert = 1;           // ranks are taken from the other axes
   int64_t expert_tensor = 1;    // degree of tensor within an expert
@@ -114,7 +114,7 @@ struct Facts {
   std::string devices_from;    // "run.sh: --nnodes 4 x --nproc_per_node 8"
   ModelFacts model;
   std::optional<int64_t> sequence;
-  Degrees degrees;
+  DegreeFacts degrees;
   BatchFacts batch;
   ScheduleFacts schedule;
   ShardingFacts sharding;
