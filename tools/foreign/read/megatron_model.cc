@@ -165,10 +165,15 @@ absl::StatusOr<std::optional<ShapeNumbers>> ReadMegatronShape(Settings& settings
                                                               const ForeignInput& input,
                                                               Facts* facts) {
   ShapeNumbers s;
-  const std::optional<int64_t> layers = settings.Int("num_layers");
+  std::optional<int64_t> layers = settings.Int("num_layers");
   const std::optional<int64_t> hidden = settings.Int("hidden_size");
   const std::optional<int64_t> heads = settings.Int("num_attention_heads");
   std::optional<int64_t> sequence = settings.Int("seq_length");
+  // Their older names.
+  const std::optional<int64_t> encoder_layers = settings.Int("encoder_num_layers");
+  const std::optional<int64_t> encoder_sequence = settings.Int("encoder_seq_length");
+  if (!layers) layers = encoder_layers;
+  if (!sequence) sequence = encoder_sequence;
   if (input.sequence) sequence = input.sequence;
   facts->sequence = sequence;
   ReadActivation(settings, s);
