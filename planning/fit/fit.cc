@@ -14,6 +14,7 @@
 #include "oneflow_core/cost/device_memory.h"
 #include "planning/fit/lean.h"
 #include "planning/fit/limits.h"
+#include "planning/recipe/changes_that_fit.h"
 #include "planning/recipe/make_plan.h"
 #include "planning/search/plan_words.h"
 #include "planning/search/result_text.h"
@@ -29,6 +30,8 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMostKnownBytes = size_t{256} << 20;
 // Plans that a search keeps, of which those are taken that differ in more than a mix.
 constexpr int kKept = 8;
+// Seconds of a search, which is stopped by `stop`.
+constexpr double kNoEnd = 1e6;
 
 // Ends what is compiled within it when its time is over, or when all is.
 class TimedPart {
@@ -47,12 +50,13 @@ class TimedPart {
   // Seconds; 0: none.
   double Left() const {
     if (stop_ && stop_()) return 0;
-    return std::max(0.0, std::chrono::duration<double>(end_ - Clock::now()).count());
+    return std::max(0.0, seconds_ - watch_.Seconds());
   }
   std::stop_token token() const { return source_.get_token(); }
 
  private:
-  const Clock::time_point end_;
+  const Stopwatch watch_;
+  const double seconds_;
   const std::function<bool()> stop_;
   std::stop_source source_;
   std::jthread watcher_;  // last: it uses the others
@@ -129,8 +133,8 @@ class Finder {
       observe_(FitPart::kFits, answer_);
     };
     search.stop = [&] {
-      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-      return IsStopped() || (found && seconds > options_.search_seconds);
+      return IsStopped() ||
+             watch.Seconds() > (found ? options_.search_seconds : options_.most_seconds);
     };
     ASSIGN_OR_RETURN(answer_.search, Search(question_.spec, search));
     SearchResult& result = answer_.search;
@@ -182,9 +186,9 @@ class Finder {
     auto sequence = std::async(policy, [&] { return FindLongestSequence(question, left); });
     answer_.limits = {batch.get(), sequence.get()};
     if (question.spec.given.imbalance > 0) {
-      const Clock::time_point start = Clock::now();
+      const Stopwatch watch;
       const absl::Status made = MakeBest(question.spec);
-      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+      const double seconds = watch.Seconds();
       if (made.ok()) {
         answer_.limits.push_back(
             FindMostUnequal(question, answer_.plans[0], answer_.best, seconds, left));

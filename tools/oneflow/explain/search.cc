@@ -1,5 +1,4 @@
 // oneflow search: the best plan for a model, a cluster and a memory.
-#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,6 +31,7 @@
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/shell_word.h"
 #include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/explain/keep_freed_memory.h"
 #include "tools/oneflow/explain/recipe_file.h"
 #include "tools/oneflow/explain/search_largest.h"
 #include "tools/oneflow/explain/search_pareto.h"
@@ -40,16 +40,6 @@ namespace oneflow {
 namespace {
 
 constexpr int64_t kMostPlans = 1000;
-
-// Memory that is freed is kept for the next plan. A choice of layouts takes and frees tables of
-// megabytes, and where the system takes them back each time, a fifth of a search goes to clearing
-// pages.
-void KeepFreedMemory() {
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, 256 << 20);
-  mallopt(M_TOP_PAD, 32 << 20);
-  mallopt(M_ARENA_MAX, 4);
-}
 
 // The flags that compile takes, too, as they were given, and the kind of devices. Without --memory
 // with --pareto and --graph and --batch with --largest, where they differ; and without --recipe,
