@@ -33,12 +33,25 @@ constexpr int kKept = 8;
 // Seconds of a search, which is stopped by `stop`.
 constexpr double kNoEnd = 1e6;
 
+// Seconds from its making on. Where others use the cores, those that this process had count: so an
+// answer is the same on a machine that is busy.
+class Stopwatch {
+ public:
+  double Seconds() const {
+    const double wall = std::chrono::duration<double>(Clock::now() - start_).count();
+    return std::min(wall, CpuSeconds() - cpu_start_);
+  }
+
+ private:
+  const Clock::time_point start_ = Clock::now();
+  const double cpu_start_ = CpuSeconds();
+};
+
 // Ends what is compiled within it when its time is over, or when all is.
 class TimedPart {
  public:
   TimedPart(double seconds, std::function<bool()> stop)
-      : end_(Clock::now() +
-             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))),
+      : seconds_(seconds),
         stop_(std::move(stop)),
         watcher_([this](const std::stop_token& done) {
           while (!done.stop_requested() && Left() > 0) {
@@ -123,9 +136,8 @@ class Finder {
 
   absl::Status SearchPlans() {
     std::atomic<bool> found = false;
-    const Clock::time_point start = Clock::now();
-    SearchOptions search{
-        .budget_seconds = options_.most_seconds, .threads = options_.threads, .top = kKept};
+    const Stopwatch watch;
+    SearchOptions search{.budget_seconds = kNoEnd, .threads = options_.threads, .top = kKept};
     search.observe = [&](const SearchProgress& progress) {
       Progress(ProgressText(progress));
       if (!progress.best || found.exchange(true)) return;
