@@ -403,14 +403,4 @@ proto::Graph BuildNearestGraph(const NearestModel& nearest, const std::string& n
   return graph;
 }
 
-absl::Status CheckExact(const proto::Graph& graph, const std::string& verb) {
-  if (graph.approximates().empty()) return absl::OkStatus();
-  return InputError(
-      absl::StrCat("graph \"", graph.name(), "\""),
-      absl::StrCat("approximates a model that differs from it in ", graph.approximates_size(),
-                   " ways, the first: ", graph.approximates(0), "; it answers a planner, and ",
-                   verb, " does not run it"),
-      "use it with compile, search, simulate and explain, or make a graph without --approximate");
-}
-
 }  // namespace oneflow
