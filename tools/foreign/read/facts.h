@@ -12,7 +12,7 @@
 
 #include "proto/recipe.pb.h"
 #include "tools/foreign/read/settings.h"
-#include "training/hugging_face/model_config.h"
+#include "training/hugging_face/architecture.h"
 
 namespace oneflow::foreign {
 
@@ -32,10 +32,7 @@ struct Question {
 };
 
 // What differs between the model of the files and `model`, the nearest that there is here.
-struct Difference {
-  std::string what;        // "rotary positions turn 25 % of each head"
-  int64_t parameters = 0;  // theirs less ours
-};
+using Difference = ModelDifference;
 
 struct ModelFacts {
   std::optional<proto::Model> model;  // complete; `vocab` has the padded rows

@@ -211,8 +211,10 @@ constexpr ListedKeys kLists[] = {
      "time and bytes",
      "vanilla"},
     {kNoEquivalent,
-     "q_lora_rank kv_lora_rank qk_head_dim qk_pos_emb_head_dim v_head_dim mla_down_proj_fusion "
-     "mtp_* use_mup mup_* mhc_* enable_mhc_connections moe_latent_size "
+     "mla_down_proj_fusion "
+     "mtp_loss_scaling_factor mtp_grad_scale_func mtp_hsm mtp_detach_heads "
+     "mtp_hybrid_override_pattern mtp_standalone mtp_use_repeated_layer use_mup mup_* mhc_* "
+     "enable_mhc_connections moe_latent_size "
      "heterogeneous_* hybrid_* is_hybrid_model mamba_* disable_mamba_mem_eff_path "
      "use_mamba_mem_eff_path gdp_* moe_shared_expert_gate",
      "blocks of another kind: the plan has those of the nearest model, of other bytes and time"},
