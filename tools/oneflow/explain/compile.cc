@@ -12,6 +12,7 @@
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/explain/headline.h"
+#include "tools/oneflow/explain/lock_file.h"
 
 namespace oneflow {
 namespace {
@@ -29,6 +30,7 @@ absl::StatusOr<PricedPlan> PlanFor(const Arguments& args) {
 }
 
 absl::Status CompileGraph(const Arguments& args) {
+  RETURN_IF_ERROR(CheckLockable(args));
   ASSIGN_OR_RETURN(const PricedPlan priced, PlanFor(args));
   const proto::Plan& plan = priced.plan;
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
@@ -36,6 +38,7 @@ absl::Status CompileGraph(const Arguments& args) {
   if (!FLAGS_out.empty()) RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
   RETURN_IF_ERROR(WriteLayouts(plan));
   const Report headline = MakeHeadline(priced, ClusterToSimulate(args, plan), std::string(kProved));
+  RETURN_IF_ERROR(WriteLock(args, priced, headline));
   if (FLAGS_format != "json") {
     return Print(headline.text + "\n" + PlanSummary(plan) + PrecisionText(plan));
   }
