@@ -54,7 +54,8 @@ Verb CompileVerb() {
           "oneflow compile --graph=gpt.textproto --mesh=pipe=2,data=2,tensor=2 --batch=16 "
           "--micro_batches=4 --schedule=1f1b --out=gpt.plan\n"
           "oneflow compile --graph=gpt.textproto --mesh=data=8 --batch=64 --precision=bf16 "
-          "--device=cuda --cluster=h100 --memory=80GB --out=gpu.plan\n",
+          "--device=cuda --cluster=h100 --memory=80GB --out=gpu.plan\n"
+          "oneflow compile --graph=gpt.textproto --cluster=h100 --device=cuda --lock=plan.lock\n",
           CompileGraph};
 }
 

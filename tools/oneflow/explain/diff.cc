@@ -128,7 +128,8 @@ Verb DiffVerb() {
   return {verbs::kDiff, "compare two plans, or a plan and a lock: time, memory, orders",
           "oneflow diff a.plan b.plan\n"
           "oneflow diff a.plan b.plan --cluster=h100 --format=json\n"
-          "oneflow diff --lock=plan.lock a.plan --fail_above=bytes:1%,step:2%\n",
+          "oneflow diff --lock=plan.lock --graph=gpt.textproto --cluster=h100 --device=cuda "
+          "--fail_above=bytes:1%,step:2%\n",
           DiffVerbMain, /*words=*/"A.plan B.plan"};
 }
 
