@@ -47,10 +47,10 @@ class LockReader {
 
   int64_t Count(const std::string& name) {
     const Json* value = Find(name);
-    return value == nullptr ? 0 : CountOf(name, *value);
+    return value == nullptr ? 0 : ReadCount(name, *value);
   }
 
-  int64_t CountOf(const std::string& name, const Json& value) {
+  int64_t ReadCount(const std::string& name, const Json& value) {
     // A number above the largest int64 is unsigned, and becomes a negative one.
     if (value.is_number_integer() && value.get<int64_t>() >= 0) return value.get<int64_t>();
     Refuse(name, "is no whole number, 0 or more");
@@ -90,7 +90,7 @@ class LockReader {
         Refuse(absl::StrCat(name, ", stages ", stages), "do not go on from those before them");
         return bytes;
       }
-      bytes.resize(last + 1, CountOf(absl::StrCat(name, ", stages ", stages), value));
+      bytes.resize(last + 1, ReadCount(absl::StrCat(name, ", stages ", stages), value));
     }
     return bytes;
   }
@@ -144,7 +144,7 @@ absl::StatusOr<PlanLock> ParseLock(std::string_view text, const std::string& whe
     }
   }
   for (const auto& [name, value] : reader.Object("exchanges").items()) {
-    lock.exchanges[name] = reader.CountOf("exchanges, " + name, value);
+    lock.exchanges[name] = reader.ReadCount("exchanges, " + name, value);
   }
   LockReader costs = reader.Inside("costs");
   const int64_t version = costs.Count("version");
