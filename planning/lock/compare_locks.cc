@@ -22,9 +22,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Choices = PlanLock::Choices;
 
+// A choice that a release does not know has what is its default in the next one.
 std::string Said(const Choices& choices, const std::string& name) {
   const auto found = choices.find(name);
-  return found == choices.end() ? "none" : found->second;
+  if (found != choices.end()) return found->second;
+  for (const std::span<const Row> rows : {RecipeRows(), OptimizerRows()}) {
+    const Row* row = FindRow(rows, name);
+    if (row != nullptr && !row->default_text.empty()) return std::string(row->default_text);
+  }
+  return "none";
 }
 
 template <typename Map>

@@ -137,6 +137,16 @@ TEST_CASE("choices say which bits they move") {
   CHECK(Compare(now).choices[0].name == "imbalance");
 }
 
+TEST_CASE("a choice that the lock does not know had its default") {
+  PlanLock now = Lock();
+  now.choices["documents"] = "false";
+  now.choices["made_up"] = "1";
+  const LockChanges changes = Compare(now);
+  CHECK(changes.bits == LockChanges::Bits::kSame);
+  REQUIRE(changes.choices.size() == 1);
+  CHECK(changes.choices[0].was == "none");
+}
+
 TEST_CASE("limits are shares, or numbers with a unit") {
   const LockLimits limits = Limits("bytes:1%,step:5ms,exchanges:100MiB");
   CHECK(limits.bytes->share == 0.01);

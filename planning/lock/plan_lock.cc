@@ -48,17 +48,19 @@ void AddChoices(std::span<const Row> rows, const Message& message, PlanLock::Cho
   }
 }
 
+// A default is left out, so that a choice of a later release leaves the fingerprints of locks.
 std::string BitsFingerprint(const proto::Plan& plan, const std::string& graph) {
   std::string text = graph;
+  const auto add = [&](const Row& row, const Message& message) {
+    const bool in_part = row.moves != nullptr;
+    const std::string value = in_part ? row.moves(plan.recipe()) : ChoiceText(row, message);
+    if (!in_part && value == row.default_text) return;
+    absl::StrAppend(&text, "\n", ToAbsl(row.name), "=", value);
+  };
   for (const Row& row : RecipeRows()) {
-    if (row.bits == Bits::kNone) continue;
-    absl::StrAppend(
-        &text, "\n", ToAbsl(row.name), "=",
-        row.moves != nullptr ? row.moves(plan.recipe()) : ChoiceText(row, plan.recipe()));
+    if (row.bits != Bits::kNone) add(row, plan.recipe());
   }
-  for (const Row& row : OptimizerRows()) {
-    absl::StrAppend(&text, "\n", ToAbsl(row.name), "=", ChoiceText(row, plan.optimizer()));
-  }
+  for (const Row& row : OptimizerRows()) add(row, plan.optimizer());
   return TextFingerprint(text);
 }
 
