@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/model/model.h"
 #include "tools/foreign/bytes/setup.h"
@@ -379,6 +380,32 @@ TEST_CASE("text and JSON") {
   CHECK(json["ours"] == 7);
   CHECK(json["lines"][0]["formula"] == "2 bytes x 2,822,731,776");
   CHECK(BytesJson(bytes, {})["ours"].is_null());
+}
+
+TEST_CASE("a command as people paste it") {
+  ForeignInput input;
+  for (const auto word : absl::StrSplit(
+           "torchrun --nnodes 2 --nproc_per_node 8 pretrain_gpt.py --num-layers 32 --hidden-size "
+           "4096 --ffn-hidden-size 14336 --num-attention-heads 32 --group-query-attention "
+           "--num-query-groups 8 --seq-length 8192 --max-position-embeddings 8192 "
+           "--position-embedding-type rope --swiglu --normalization RMSNorm --disable-bias-linear "
+           "--untie-embeddings-and-output-weights --vocab-size 128256 --hidden-dropout 0 "
+           "--attention-dropout 0 --tensor-model-parallel-size 2 --sequence-parallel "
+           "--micro-batch-size 1 --global-batch-size 128 --bf16 --use-distributed-optimizer",
+           ' ')) {
+    input.words.emplace_back(word);
+  }
+  const Facts facts = ReadForeign(input).value();
+  const SystemBytes bytes = TheirBytes(facts).value();
+  // 128,256 words are a multiple of 256 already. Norms and nothing else are on both devices.
+  const int64_t norms = 65 * 4096;
+  const int64_t parameters = (kLlama8Parameters - norms) / 2 + norms;
+  CHECK(bytes.Sum("weights") == 2 * parameters);
+  CHECK(bytes.Sum("states") == 12 * parameters / 8);
+  // 8 h + 2 (2 h + 2 x 1,024) + 6 f of a block; logits in f32.
+  CHECK(bytes.Sum("activations") ==
+        32LL * 8192 * (12 * 4096 + 4 * 1024 + 6 * 14336) / 2 + 8192LL * (8 + 4 * 4096) / 2);
+  CHECK(bytes.Sum("logits") == 8192LL * 4 * 128'256 / 2);
 }
 
 TEST_CASE("what the formulas need is asked for") {
