@@ -49,6 +49,10 @@ def count_bytes(binaries, rows):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def name_run(row):
+    return f"{row.table} {row.name}, {row.figures['sequence']} tokens"
+
+
 def part(figure, measured):
     return f"{figure:7.1f} {100 * (figure / measured - 1):+6.1f} %"
 
@@ -57,7 +61,7 @@ def print_rows(results, lines):
     print("GiB of the device that takes most: measured; by their formula, and its difference; as their own estimator prints; planned here")
     for row, theirs, ours in results:
         estimate = sum(line["bytes"] for line in theirs["printed"]) / 2**30
-        print(f"  {row.table + ' ' + row.name:46} {row.peak_gib:7.1f}  {part(theirs['bytes'] / 2**30, row.peak_gib)}  "
+        print(f"  {name_run(row):54} {row.peak_gib:7.1f}  {part(theirs['bytes'] / 2**30, row.peak_gib)}  "
               + (part(estimate, row.peak_gib) if estimate else " " * 16)
               + (f"  {part(ours, row.peak_gib)}" if ours else ""))
         for line in theirs["lines"] if lines else []:
@@ -79,7 +83,7 @@ def run(args, binaries):
         ours = [None if args.without_plans else row.planned_gib(simulator) for row in rows]
     results = list(zip(rows, counted, ours))
     if args.format == "json":
-        print(json.dumps([{"table": row.table, "name": row.name, "measured_gib": row.peak_gib, "theirs": theirs, "planned_gib": planned}
+        print(json.dumps([{"table": row.table, "name": name_run(row), "measured_gib": row.peak_gib, "theirs": theirs, "planned_gib": planned}
                           for row, theirs, planned in results]))
     else:
         print_rows(results, args.lines)

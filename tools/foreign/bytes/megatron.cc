@@ -172,7 +172,9 @@ SystemBytes MegatronBytes(const Facts& facts, const Setup& setup) {
                    "Megatron-LM, megatron/training/theoretical_memory_usage.py"};
   bytes.leaves_out = CommonlyLeftOut();
   bytes.leaves_out.insert(bytes.leaves_out.begin(),
-                          "workspaces of Transformer Engine, and gathered inputs of products");
+                          "workspaces of Transformer Engine, and gathered inputs of products; a "
+                          "gradient in 16 bits of each shape of weights, which its fused sums hand "
+                          "to autograd");
   if (absl::StartsWith(facts.precision.compute, "fp8")) {
     bytes.leaves_out.emplace_back("copies of weights and inputs in FP8");
   }
