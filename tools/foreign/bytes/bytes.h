@@ -29,11 +29,13 @@ struct ByteLine {
 };
 
 struct SystemBytes {
-  std::string system;                // "Megatron-LM"
-  std::string device;                // which one needs most: "each device", "stage 0 of 8"
-  std::vector<ByteLine> lines;       // of the device, in the order of a step
-  std::vector<ByteLine> host;        // of the host, for each device; empty if nothing is offloaded
-  std::vector<std::string> sources;  // papers with equations, files of the system
+  std::string system;           // "Megatron-LM"
+  std::string device;           // that needs most: "each device", "a device of stage 0 of 8"
+  std::vector<ByteLine> lines;  // of that device
+  std::vector<ByteLine> host;   // of a node's host; empty if nothing is offloaded
+  // What the system's own estimator prints for the same configuration; empty if it has none.
+  std::vector<ByteLine> printed;
+  std::vector<std::string> sources;     // papers, files of the system
   std::vector<std::string> leaves_out;  // what the formulas do not count
   std::vector<std::string> notes;       // what was assumed where the formulas have no case
 
@@ -63,8 +65,8 @@ std::string BytesSentence(const SystemBytes& theirs, const OurBytes& ours);
 // The sentence, a table of the lines, the sources and what they leave out.
 std::string BytesText(const SystemBytes& theirs, const OurBytes& ours);
 
-// {"system", "device", "bytes", "lines": [{"kind", "what", "formula", "bytes"}], "host", "ours",
-// "sources", "leaves_out", "notes"}.
+// {"system", "device", "bytes", "lines": [{"kind", "what", "formula", "bytes"}], "host_bytes",
+// "host", "printed", "ours", "sources", "leaves_out", "notes"}.
 nlohmann::ordered_json BytesJson(const SystemBytes& theirs, const OurBytes& ours);
 
 }  // namespace oneflow::foreign
