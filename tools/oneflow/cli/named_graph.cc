@@ -9,6 +9,7 @@
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/recipe/row.h"
+#include "oneflow_core/verify/read_plan.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/plan_file.h"
 #include "tools/oneflow/cli/progress_printer.h"
