@@ -16,6 +16,7 @@
 #include "planning/fit/limits.h"
 #include "planning/recipe/changes_that_fit.h"
 #include "planning/recipe/make_plan.h"
+#include "planning/search/ladder.h"
 #include "planning/search/plan_words.h"
 #include "planning/search/result_text.h"
 #include "planning/search/search.h"
@@ -51,9 +52,7 @@ class Stopwatch {
 class TimedPart {
  public:
   TimedPart(double seconds, std::function<bool()> stop)
-      : seconds_(seconds),
-        stop_(std::move(stop)),
-        watcher_([this](const std::stop_token& done) {
+      : seconds_(seconds), stop_(std::move(stop)), watcher_([this](const std::stop_token& done) {
           while (!done.stop_requested() && Left() > 0) {
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
           }
@@ -120,10 +119,8 @@ class Finder {
     spec.given.stop = part.token();
     PlanRequest request = spec.given;
     request.recipe = *question_.own;
-    request.cluster.mutable_device()->clear_memory_bytes();
-    request.recipe.clear_host_memory();
     absl::StatusOr<CompiledPlan> compiled =
-        CompileRequest(spec.source, request, MakeCandidate(*question_.own));
+        CompileRequest(spec.source, WithAnyMemory(request), MakeCandidate(*question_.own));
     if (!compiled.ok()) {
       answer_.own_refused = compiled.status();
     } else {

@@ -66,12 +66,12 @@ OLD_FORMS = {"training/checkpoint/old_train.cc"}
 # Choices with a reason to be named in more files.
 MORE_CHOICE_FILES = {
     "mesh": (10, "what devices there are: each step of planning, the front end and a checkpoint's check ask it"),
-    "device": (7, "kernels, memory and links differ by it, and so do warnings of verbs"),
-    "batch": (12, "the size of a step: programs and the trainer have it, reports print it, search divides it"),
+    "device": (8, "kernels, memory and links differ by it, and so do warnings of verbs"),
+    "batch": (15, "the size of a step: programs and the trainer have it, reports print it, search divides it, fit grows it"),
     "micro_batches": (17, "the size of a step: programs and the trainer have it, reports print it, search varies it"),
     "order": (5, "a file says it, reports name it, planning orders axes without it"),
     "schedule": (7, "search varies it, reports name it, planning fits its warm-ups"),
-    "precision": (10, "costs of search ask it, reports and warnings of verbs name it"),
+    "precision": (11, "costs of search ask it, reports and warnings of verbs name it"),
     "documents": (6, "data that the trainer and eval open are of the same kind"),
     "global_norm": (9, "planning asks how long updates wait, the trainer whether it may clip"),
     "overlap": (6, "streams, copies and gathers of the compiler are made by it, and planning asks what may run ahead"),

@@ -63,7 +63,8 @@ absl::Status CheckGrid(const DeviceGrid& grid, const proto::Cluster& cluster) {
 std::string OtherFlags(const Arguments& args, const proto::Recipe& recipe) {
   std::vector<std::string> words;
   for (const auto& [name, value] : args.flags) {
-    const bool own = name == "format" || name == "threads" || name == "imbalance";
+    const bool own =
+        name == "format" || name == "threads" || name == "imbalance" || name == "approximate";
     if (own || FindFlag(verbs::kCompile, name) == nullptr) continue;
     words.push_back(ShellWord(absl::StrCat("--", name, "=", value)));
   }
@@ -111,7 +112,7 @@ absl::StatusOr<Asked> AskFromFlags(const Arguments& all) {
                       "devices and their links",
                       "give --cluster=h100, or a file that `oneflow calibrate` writes");
   }
-  ASSIGN_OR_RETURN(asked.model, FindFitModel(args.positional[0], length));
+  ASSIGN_OR_RETURN(asked.model, FindFitModel(args.positional[0], length, FLAGS_approximate));
   SearchSpec& spec = asked.question.spec;
   spec.source = asked.model.source;
   spec.devices = grid.devices;
@@ -172,8 +173,8 @@ absl::Status AskFit(const Arguments& args) {
   if (args.positional.size() != 1) {
     return InputError("oneflow fit",
                       args.positional.empty() ? "no model is given" : "several models are given",
-                      "write one graph file, or the name of a preset: `oneflow fit llama3.1-8b "
-                      "--devices=8x8 --cluster=h100`");
+                      "write one: a config.json or its folder, the name of a preset, or a graph: "
+                      "`oneflow fit llama3.1-8b --devices=8x8 --cluster=h100`");
   }
   ASSIGN_OR_RETURN(const Asked asked, AskFromFlags(args));
   ASSIGN_OR_RETURN(const FitOptions options, OptionsFromFlags(args, asked.frame));

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
-#include "oneflow_core/model/families.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/verify/read_plan.h"
@@ -15,46 +14,45 @@
 #include "planning/search/largest.h"
 #include "tools/oneflow/cli/plan_file.h"
 #include "tools/oneflow/cli/shell_word.h"
+#include "training/hugging_face/named_model.h"
 
 namespace oneflow {
 namespace {
 
-absl::StatusOr<GraphSource> BuildSource(proto::Model said, int64_t sequence) {
-  said.set_sequence(sequence);
-  ASSIGN_OR_RETURN(const proto::Model model, CompleteModel(said));
-  GraphSource source{BuildModel(model), "", {}};
-  FillBlocks(&source.graph);
-  return source;
+// The flags of a model with a name.
+std::string NameFlags(const std::string& word, int64_t sequence, bool approximate) {
+  return absl::StrCat(ShellWord("--graph=" + word), " --sequence=", sequence,
+                      approximate ? " --approximate" : "");
 }
 
-// The model of a preset; without a family where there is none of this name.
-proto::Model FindPreset(const std::string& name) {
-  proto::Model said;
-  for (const Family& family : Families()) {
-    for (const Preset& preset : family.presets) {
-      if (preset.name != name) continue;
-      said.set_family(std::string(family.name));
-      said.set_preset(preset.name);
+absl::StatusOr<FitModel> FromName(const std::string& word, int64_t sequence, bool approximate) {
+  const auto find = [word, approximate](int64_t length) {
+    NamedModelOptions options{.approximate = approximate};
+    if (length > 0) options.said.set_sequence(length);
+    return FindNamedModel(word, options);
+  };
+  ASSIGN_OR_RETURN(NamedModel named, find(sequence));
+  FitModel model;
+  if (sequence == 0) {
+    const int64_t usual = FindUsualSequence(named.positions);
+    model.sequence_note = usual == named.positions ? "default length: the model's"
+                                                   : absl::StrCat("default length: the model has ",
+                                                                  DigitsText(named.positions));
+    if (usual > 0 && usual != named.model.sequence()) {
+      ASSIGN_OR_RETURN(named, find(usual));
     }
   }
-  return said;
-}
-
-absl::StatusOr<FitModel> FromPreset(const proto::Model& said, int64_t sequence) {
-  FitModel model{.name = said.preset()};
-  ASSIGN_OR_RETURN(const proto::Model complete, CompleteModel(said));
-  if (sequence == 0) {
-    sequence = FindUsualSequence(complete.sequence());
-    model.sequence_note =
-        complete.sequence() == sequence
-            ? "default: the model's length"
-            : absl::StrCat("default length: the model has ", DigitsText(complete.sequence()));
-  }
-  model.with_sequence = [said](int64_t length) { return BuildSource(said, length); };
-  ASSIGN_OR_RETURN(model.source, model.with_sequence(sequence));
-  model.flags = [name = said.preset()](int64_t length) {
-    return absl::StrCat("--graph=", name, " --sequence=", length);
+  model.with_sequence = [find](int64_t length) -> absl::StatusOr<GraphSource> {
+    ASSIGN_OR_RETURN(NamedModel other, find(length));
+    return GraphSource{std::move(other.graph), "", {}};
   };
+  const bool differs = !named.differences.empty();
+  model.flags = [word, differs](int64_t length) { return NameFlags(word, length, differs); };
+  model.name = named.name;
+  model.parameters = named.parameters;
+  model.differences = DifferenceLines(named.differences);
+  model.source = {std::move(named.graph), word, {}};
+  FillBlocks(&model.source.graph);
   return model;
 }
 
@@ -67,33 +65,38 @@ absl::StatusOr<FitModel> FromGraph(const std::string& path, int64_t sequence) {
     ASSIGN_OR_RETURN(model.source, ReadGraphFile(path));
   }
   model.name = model.source.graph.name();
+  model.parameters = CountParameters(model.source.graph);
+  for (const std::string& difference : model.source.graph.approximates()) {
+    model.differences.push_back(difference);
+  }
   const int64_t length = FindSequence(model.source.graph);
   if (sequence != 0 && sequence != length) {
     return InputError(absl::StrCat("--sequence=", sequence),
                       absl::StrCat(path, " is a graph of sequences of ", length, " tokens"),
                       "leave it out, or give the model by its name or its config.json");
   }
-  const proto::Model said = FindPresetModel(model.source.graph);
-  if (said.has_family()) {
-    model.with_sequence = [said](int64_t other) { return BuildSource(said, other); };
+  const proto::Model preset = FindPresetModel(model.source.graph);
+  if (preset.has_family()) {
+    model.with_sequence = [preset](int64_t other) -> absl::StatusOr<GraphSource> {
+      proto::Model said = preset;
+      said.set_sequence(other);
+      ASSIGN_OR_RETURN(const proto::Model complete, CompleteModel(said));
+      return GraphSource{BuildModel(complete), "", {}};
+    };
   }
   model.flags = [word = ShellWord("--graph=" + path), length,
-                 preset = said.preset()](int64_t other) {
-    return other == length ? word : absl::StrCat("--graph=", preset, " --sequence=", other);
+                 name = preset.preset()](int64_t other) {
+    return other == length ? word : NameFlags(name, other, /*approximate=*/false);
   };
   return model;
 }
 
 }  // namespace
 
-absl::StatusOr<FitModel> FindFitModel(const std::string& word, int64_t sequence) {
+absl::StatusOr<FitModel> FindFitModel(const std::string& word, int64_t sequence, bool approximate) {
   std::error_code ignored;
-  const proto::Model preset = FindPreset(word);
-  const bool file = std::filesystem::exists(word, ignored);
-  ASSIGN_OR_RETURN(FitModel model, preset.has_family() && !file ? FromPreset(preset, sequence)
-                                                                : FromGraph(word, sequence));
-  if (model.parameters == 0) model.parameters = CountParameters(model.source.graph);
-  return model;
+  const bool named = NamesModel(word) || !std::filesystem::exists(word, ignored);
+  return named ? FromName(word, sequence, approximate) : FromGraph(word, sequence);
 }
 
 }  // namespace oneflow

@@ -14,16 +14,17 @@ namespace oneflow {
 struct FitModel {
   GraphSource source;
   std::string name;
-  int64_t parameters = 0;
+  int64_t parameters = 0;                // of the model that was named
   std::string sequence_note;             // how the length of sequences was chosen; "": it was given
-  std::vector<std::string> differences;  // of the model asked about from the graph, a line each
+  std::vector<std::string> differences;  // from the model that was named, a line each
   // The model with sequences of another length; null: it is not known how.
   std::function<absl::StatusOr<GraphSource>(int64_t sequence)> with_sequence;
   // The flags of compile that say the model, with sequences of this length.
   std::function<std::string(int64_t sequence)> flags;
 };
 
-// `word`: a graph file or a plan, the name of a preset. `sequence`: 0 if it was not given.
-absl::StatusOr<FitModel> FindFitModel(const std::string& word, int64_t sequence);
+// `word`: what names a model (training/hugging_face/named_model.h), a graph file or a plan.
+// `sequence`: 0 if it was not given. `approximate`: the nearest model will do.
+absl::StatusOr<FitModel> FindFitModel(const std::string& word, int64_t sequence, bool approximate);
 
 }  // namespace oneflow
