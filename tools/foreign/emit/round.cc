@@ -156,6 +156,9 @@ absl::StatusOr<std::vector<Rounded>> RoundFor(System system, const Job& given) {
   RETURN_IF_ERROR(CheckPurpose(system, job.recipe));
   ASSIGN_OR_RETURN(Degrees degrees, FindDegrees(job.recipe));
   if (job.model.experts() == 0) degrees.expert = 1;
+  if (job.recipe.schedule() == "zero_bubble" && !job.recipe.has_warm_ups() && degrees.pipe > 1) {
+    *job.recipe.mutable_warm_ups() = EqualWarmUps(degrees.pipe, job.recipe.micro_batches());
+  }
   RETURN_IF_ERROR(FindMicroBatch(job.recipe, degrees).status());
   RETURN_IF_ERROR(CheckModelFor(system, job, degrees));
   const SlicePolicies policies = FindPolicies(job.recipe.recompute(), FindSlices(job));

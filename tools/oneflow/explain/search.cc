@@ -62,7 +62,8 @@ std::string GivenFlags(const Arguments& args, proto::DeviceKind kind) {
                      name == "imbalance" || (name == "memory" && FLAGS_pareto) ||
                      ((name == "graph" || name == "batch") && FLAGS_largest) ||
                      (name == "recipe" && !FLAGS_graph.empty()) || name == "emit" ||
-                     name == "emit_out" || FindRow(CandidateRows(), name) != nullptr;
+                     name == "emit_out" || name == "steps" || name == "seed" ||
+                     FindRow(CandidateRows(), name) != nullptr;
     if (own || FindFlag(verbs::kCompile, name) == nullptr) continue;
     words.push_back(ShellWord(absl::StrCat("--", name, "=", value)));
   }
@@ -278,7 +279,7 @@ absl::Status SearchBest(const Arguments& args, const SearchSpec& spec, const Sea
 }
 
 absl::Status SearchPlans(const Arguments& args) {
-  RETURN_IF_ERROR(CheckEmitFlags());
+  RETURN_IF_ERROR(CheckEmitFlags(args));
   if (FLAGS_format == "html" && !FLAGS_pareto) {
     return InputError("--format=html", "is a page of --pareto alone",
                       "use text, json, or add --pareto");
