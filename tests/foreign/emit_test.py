@@ -15,22 +15,22 @@ PIPE = "--mesh=pipe=4,data=2,tensor=2 --batch=32 --micro_batches=8 --shard=state
 PLANS = [
     ("zero bubble", "l", PIPE + " --schedule=zero_bubble --recompute=full:2/1/1/0,attention --lr_schedule=cosine --warmup_steps=5",
      "megatron bridge torchtitan"),
-    ("uneven", "l", PIPE + " --stage_layers=1,3,3,1 --recompute=full:1 --clip=0 --steps=500", "megatron bridge torchtitan"),
-    ("uneven beyond ends", "l", PIPE + " --stage_layers=3,2,1,2", "megatron bridge torchtitan"),
+    ("uneven", "l", PIPE + " --stage_layers=1,3,3,1 --recompute=full:1 --clip=0 --steps=500", "megatron bridge"),
+    ("uneven beyond ends", "l", PIPE + " --stage_layers=3,2,1,2", "megatron torchtitan"),
     ("interleaved", "l", "--mesh=pipe=2,data=2 --batch=16 --micro_batches=4 --schedule=interleaved --chunks=2 --stage_layers=1,3,2,2 "
-     "--shard=weights --recompute=full", "megatron bridge torchtitan"),
+     "--shard=weights --recompute=full", "megatron torchtitan"),
     ("context", "l", "--mesh=data=2,context=2,tensor=2 --batch=16 --micro_batches=4 --shard=weights --recompute=selective "
-     "--prefetch=3 --residual=f32 --lr_schedule=linear --min_learning_rate=1e-5 --decay_steps=50", "megatron torchtitan"),
-    ("gpipe", "l", "--mesh=pipe=2,data=2 --batch=16 --micro_batches=4 --schedule=gpipe --shard=weights --gather=once", "megatron torchtitan"),
-    ("experts", "m", "--mesh=data=2,expert=4 --batch=16 --micro_batches=2 --shard=states", "megatron bridge torchtitan"),
-    ("one device", "g", "--batch=8 --micro_batches=4 --recompute=full --learning_rate=1e-4", "megatron bridge deepspeed accelerate"),
-    ("plain data", "l", "--mesh=data=4 --batch=16 --micro_batches=2 --fuse=false --lr_schedule=linear", "megatron torchtitan deepspeed accelerate"),
+     "--prefetch=3 --residual=f32 --lr_schedule=linear --min_learning_rate=1e-5 --decay_steps=50", "bridge torchtitan"),
+    ("gpipe", "l", "--mesh=pipe=2,data=2 --batch=16 --micro_batches=4 --schedule=gpipe --shard=weights --gather=once", "torchtitan"),
+    ("experts", "m", "--mesh=data=2,expert=4 --batch=16 --micro_batches=2 --shard=states", "megatron torchtitan"),
+    ("one device", "g", "--batch=8 --micro_batches=4 --recompute=full --learning_rate=1e-4", "bridge deepspeed"),
+    ("plain data", "l", "--mesh=data=4 --batch=16 --micro_batches=2 --fuse=false --lr_schedule=linear", "torchtitan accelerate"),
     ("states on the host", "l", "--mesh=data=4 --batch=16 --shard=gradients --update_on=host --documents --beta2=0.99",
-     "megatron bridge torchtitan deepspeed accelerate"),
-    ("parts of data", "l", "--mesh=data=2x4 --batch=16 --micro_batches=2 --shard=states:data.1,gradients:data.1,weights:data.1 "
-     "--gather=each_micro_batch --lr_schedule=cosine --min_learning_rate=1e-5", "megatron torchtitan deepspeed accelerate"),
-    ("sixteen", "g", "--mesh=data=16 --batch=32 --shard=weights --prefetch=3 --seed=7 --epsilon=1e-6 --weight_decay=0",
      "megatron deepspeed accelerate"),
+    ("parts of data", "l", "--mesh=data=2x4 --batch=16 --micro_batches=2 --shard=states:data.1,gradients:data.1,weights:data.1 "
+     "--gather=each_micro_batch --lr_schedule=cosine --min_learning_rate=1e-5", "torchtitan accelerate"),
+    ("sixteen", "g", "--mesh=data=16 --batch=32 --shard=weights --prefetch=3 --seed=7 --epsilon=1e-6 --weight_decay=0",
+     "megatron deepspeed"),
 ]
 
 

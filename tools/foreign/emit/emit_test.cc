@@ -202,7 +202,7 @@ TEST_CASE("what is rounded") {
       "--shard=states --sequence_parallel --recompute=full:3/1,attention");
   CHECK(Rounded1(System::kMegatron, zero) ==
         "split_products: false -> true\nschedule: zero_bubble -> 1f1b\nwarm_ups: "
-        "2+0,1+0 -> \nrecompute: "
+        "2+0,1+1 -> \nrecompute: "
         "full:3/1,attention -> full,gather\n");
   CHECK(Rounded1(System::kTorchtitan, zero) ==
         "split_products: false -> true\nshard: states -> weights\ngather: each_use -> once\n"
