@@ -82,6 +82,8 @@ class JsonNamesTest(unittest.TestCase):
                     "--out=b.plan"))["headline"]),
                 "compile, price in the headline": json.dumps(json.loads(printed(
                     "compile", "--graph=moe.textproto", "--mesh=expert=2", "--batch=8"))["headline"]["price"]),
+                "compile --emit": json.dumps(json.loads(printed(
+                    "compile", graph, "--device=cuda", "--cluster=h100", "--mesh=data=2", "--emit=deepspeed"))["emit"]),
                 "explain": printed("explain", "--plan=a.plan", "--processes=2"),
                 "simulate": printed("simulate", "--plan=c.plan", "--processes=2", "--steps=200"),
                 "simulate on a cluster": printed("simulate", "--plan=b.plan", "--cluster=h100"),

@@ -15,9 +15,10 @@
 11. Sources that are compiled together (oneflow_cc_folder) define no name twice in their unnamed namespaces, nor one that a header
    declares as a function: another could be called instead.
 12. A room has no more lines than lines.txt allows.
-13. A number of a model (a row of model_rows.cc) is read or set in at most NUMBER_FILES sources beside the rows and the families.
+13. A number of a model (a row of model_rows.cc) is read or set in at most NUMBER_FILES sources beside the rows, the families and
+   TRANSLATIONS.
 14. A choice of a plan (a row of recipe_rows.cc) is read, set or named as a flag in at most CHOICE_FILES sources that are no tests, beside
-   the rows.
+   the rows and TRANSLATIONS.
 """
 
 import collections
@@ -45,7 +46,10 @@ OTHER_MEANINGS = {
 
 # Where a model's number belongs, and how many other files may name it: those that read and write a config.json, tell a graph's model,
 # and print what `oneflow model` made.
-NUMBER_FOLDERS = ("oneflow_core/model/", "oneflow_core/recipe/")
+# Translations to and from other systems say all of a model and a plan in other words, each system in its own file; that none
+# forgets a choice is what tools/foreign/emit/emit_test.cc checks.
+TRANSLATIONS = "tools/foreign/"
+NUMBER_FOLDERS = ("oneflow_core/model/", "oneflow_core/recipe/", TRANSLATIONS)
 NUMBER_FILES = 3
 NO_NUMBERS = {"graph", "family", "preset"}
 # Numbers with a reason to be named in more files.
@@ -339,7 +343,8 @@ def kind_problems(root):
     """Kinds of ops, and primitives of boxing, that too many sources name."""
     texts = {}
     for path in source_files(root):
-        if path.suffix in CPP_SUFFIXES and not is_test(path) and "test" not in path.stem:
+        translates = str(path).startswith(TRANSLATIONS)  # other systems' words, too
+        if path.suffix in CPP_SUFFIXES and not is_test(path) and "test" not in path.stem and not translates:
             text = (root / path).read_text(encoding="utf-8")
             texts[str(path)] = COMMENT.sub(lambda found: found[1] or "", text)
     rows = "".join(text for path, text in texts.items() if path.startswith("oneflow_core/op/"))
@@ -378,7 +383,7 @@ def choice_problems(root):
     texts = {}
     for path in source_files(root) if rows.exists() else []:
         test = is_test(path) or path.stem.endswith(("_for_test", "_test_util"))
-        others = str(path) in OLD_FORMS or path.parts[:2] == ("oneflow_core", "recipe")
+        others = str(path) in OLD_FORMS or path.parts[:2] == ("oneflow_core", "recipe") or str(path).startswith(TRANSLATIONS)
         if path.suffix in CPP_SUFFIXES and not test and not others:
             texts[str(path)] = COMMENT.sub(lambda found: found[1] or "", (root / path).read_text(encoding="utf-8"))
     for name in NUMBER.findall(rows.read_text(encoding="utf-8")) if texts else []:

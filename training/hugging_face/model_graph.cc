@@ -105,7 +105,7 @@ void ReadRouting(const GraphFacts& facts, proto::Model* model) {
   model->set_routed_positions(facts.Attr(kRoute, "run").i());
 }
 
-absl::StatusOr<proto::Model> ReadLlama(const proto::Graph& graph, const GraphFacts& facts) {
+absl::StatusOr<proto::Model> ReadLlamaGraph(const proto::Graph& graph, const GraphFacts& facts) {
   const Dims wte = facts.Sizes("wte"), qkv = facts.Sizes("h.0.attn.qkv.weight");
   const Dims experts = facts.Sizes("h.0.mlp.experts.gate.weight");
   const Dims gate = experts.empty() ? facts.Sizes("h.0.mlp.gate.weight") : experts;
@@ -146,7 +146,7 @@ absl::StatusOr<proto::Model> ReadLlama(const proto::Graph& graph, const GraphFac
 absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {
   const GraphFacts facts(graph);
   HuggingFaceConfig config;
-  ASSIGN_OR_RETURN(config.model, ReadLlama(graph, facts));
+  ASSIGN_OR_RETURN(config.model, ReadLlamaGraph(graph, facts));
   const proto::Model& model = config.model;
   if (model.qkv_bias() && model.qk_norm()) {
     return InputError(NameGraph(graph),
@@ -168,7 +168,7 @@ absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {
 }
 
 // With what acts in training alone.
-absl::StatusOr<proto::Model> ReadGpt(const proto::Graph& graph, const GraphFacts& facts) {
+absl::StatusOr<proto::Model> ReadGptGraph(const proto::Graph& graph, const GraphFacts& facts) {
   const Dims wte = facts.Sizes("wte"), wpe = facts.Sizes("wpe");
   const Dims qkv = facts.Sizes("h.0.attn.qkv.weight");
   if (wte.size() != 2 || wpe.size() != 2 || qkv.size() != 4) {
@@ -193,7 +193,7 @@ absl::StatusOr<proto::Model> ReadGpt(const proto::Graph& graph, const GraphFacts
 
 absl::StatusOr<HuggingFaceConfig> DescribeGpt(const proto::Graph& graph) {
   HuggingFaceConfig config = {.model_type = "gpt2"};
-  ASSIGN_OR_RETURN(const proto::Model trained, ReadGpt(graph, GraphFacts(graph)));
+  ASSIGN_OR_RETURN(const proto::Model trained, ReadGptGraph(graph, GraphFacts(graph)));
   if (!trained.bias()) {
     return InputError(NameGraph(graph), "has no biases, and GPT-2 of transformers has", "");
   }
@@ -237,7 +237,8 @@ absl::StatusOr<HuggingFaceConfig> DescribeModelGraph(const proto::Graph& graph) 
 absl::StatusOr<proto::Model> DescribeModel(const proto::Graph& graph) {
   const GraphFacts facts(graph);
   const bool llama = facts.Has("norm_f.weight");
-  ASSIGN_OR_RETURN(proto::Model model, llama ? ReadLlama(graph, facts) : ReadGpt(graph, facts));
+  ASSIGN_OR_RETURN(proto::Model model,
+                   llama ? ReadLlamaGraph(graph, facts) : ReadGptGraph(graph, facts));
   if (model.experts() > 0) {
     ReadRouting(facts, &model);
     const Dims shared = facts.Sizes("h.0.mlp.shared.gate.weight");

@@ -70,8 +70,8 @@ absl::StatusOr<std::string> FindTitanModule(const proto::Model& model) {
   } else if (IsMixture(model) && model.slots() > 0) {
     lacks = "queues of experts that drop tokens";
   }
-  const bool whole_heads = model.heads() * model.head_dim() == model.hidden();
-  const bool llama3 = !IsMixture(model) && !model.tied() && !model.qk_norm() && whole_heads;
+  const bool equal_heads = model.heads() * model.head_dim() == model.hidden();
+  const bool llama3 = !IsMixture(model) && !model.tied() && !model.qk_norm() && equal_heads;
   const bool scaled = model.rope_scaling().factor() > 0;
   if (lacks.empty() && !llama3 && scaled) {
     lacks =

@@ -31,7 +31,7 @@ int64_t CountBlockParameters(const proto::Graph& graph) {
 }
 
 // Seconds of a step; 0 where there are too many firings to play.
-absl::StatusOr<double> StepSecondsOf(const proto::Plan& plan, const proto::Cluster& cluster) {
+absl::StatusOr<double> FindStepSeconds(const proto::Plan& plan, const proto::Cluster& cluster) {
   const absl::StatusOr<SimulatedRun> run =
       SimulateProved(cluster, plan, "train", /*steps=*/2, kSkipAfter, kMostFiringsOfStep);
   if (absl::IsResourceExhausted(run.status())) return 0.0;
@@ -101,7 +101,7 @@ absl::StatusOr<Job> JobFromPlan(const proto::Plan& plan, const proto::Run& run,
 
 absl::StatusOr<NearestPlan> FindNearestPlan(System system, const Job& job, const PlanToRound& on) {
   ASSIGN_OR_RETURN(std::vector<Rounded> candidates, RoundFor(system, job));
-  ASSIGN_OR_RETURN(const double seconds_before, StepSecondsOf(on.plan, on.cluster));
+  ASSIGN_OR_RETURN(const double seconds_before, FindStepSeconds(on.plan, on.cluster));
   const int64_t bytes_before = MostDeviceBytes(on.plan);
   NearestPlan best;
   absl::Status refused;
@@ -130,7 +130,7 @@ absl::StatusOr<NearestPlan> FindNearestPlan(System system, const Job& job, const
       RETURN_IF_ERROR(
           Annotate(planned.status(), absl::StrCat("--emit=", ToAbsl(SystemWord(system)),
                                                   ": rounded to ", RoundingsText(candidate))));
-      ASSIGN_OR_RETURN(nearest.seconds, StepSecondsOf(planned->plan, on.cluster));
+      ASSIGN_OR_RETURN(nearest.seconds, FindStepSeconds(planned->plan, on.cluster));
       nearest.bytes = MostDeviceBytes(planned->plan);
     }
     nearest.rounded = std::move(candidate);

@@ -75,6 +75,15 @@ void RoundSystem(System system, Job* job, const AxisDegrees& degrees) {
   }
 }
 
+constexpr std::string_view kGathers =
+    "the backward gathers positions again where the system keeps parts of activations, else not";
+
+// A recompute without what says of gathers.
+std::string DropGather(const std::string& recompute) {
+  const size_t gather = recompute.find(",gather");
+  return recompute.substr(0, gather);
+}
+
 // The rows that differ, each with its reason. A choice that acts here alone is no loss.
 void ListRoundings(System system, std::span<const Row> rows, const google::protobuf::Message& from,
                    const google::protobuf::Message& to, std::vector<Rounding>* roundings) {
@@ -82,7 +91,9 @@ void ListRoundings(System system, std::span<const Row> rows, const google::proto
     const std::string before = FieldText(row, from), after = FieldText(row, to);
     const RowFate fate = FateIn(system, row.name);
     if (before == after || fate.fate == Fate::kHere) continue;
-    roundings->push_back({std::string(row.name), before, after, std::string(fate.why)});
+    const bool gathers = row.name == "recompute" && DropGather(before) == DropGather(after);
+    roundings->push_back(
+        {std::string(row.name), before, after, std::string(gathers ? kGathers : fate.why)});
   }
 }
 
@@ -156,6 +167,9 @@ absl::StatusOr<std::vector<Rounded>> RoundFor(System system, const Job& given) {
   RETURN_IF_ERROR(CheckPurpose(system, job.recipe));
   ASSIGN_OR_RETURN(AxisDegrees degrees, FindDegrees(job.recipe));
   if (job.model.experts() == 0) degrees.expert = 1;
+  if (job.recipe.schedule() == "zero_bubble" && !job.recipe.has_warm_ups() && degrees.pipe > 1) {
+    *job.recipe.mutable_warm_ups() = EqualWarmUps(degrees.pipe, job.recipe.micro_batches());
+  }
   RETURN_IF_ERROR(FindMicroBatch(job.recipe, degrees).status());
   RETURN_IF_ERROR(CheckModelFor(system, job, degrees));
   const SlicePolicies policies = FindPolicies(job.recipe.recompute(), FindSlices(job));

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "compiler/schedule/schedule.h"
+
 namespace oneflow::foreign {
 namespace {
 
@@ -33,10 +35,11 @@ void JoinChunks(const AxisDegrees& degrees, proto::Recipe* recipe) {
   }
 }
 
-// PyTorch and Megatron-LM interleave in rounds: `whole` of as many micro-batches as stages.
-bool FitsRounds(const proto::Recipe& recipe, int64_t stages, bool whole) {
+// PyTorch and Megatron-LM interleave in rounds: with `full_rounds` each of as many micro-batches as
+// stages.
+bool FitsRounds(const proto::Recipe& recipe, int64_t stages, bool full_rounds) {
   const int64_t m = recipe.micro_batches();
-  if (whole) return m % stages == 0;
+  if (full_rounds) return m % stages == 0;
   return m % std::max<int64_t>(m / stages, 1) == 0;
 }
 
@@ -82,6 +85,18 @@ void RoundFsdpGather(int parts_before, bool pipe, proto::Recipe* recipe) {
 
 }  // namespace
 
+proto::WarmUps EqualWarmUps(int64_t stages, int64_t micro_batches) {
+  proto::WarmUps warm_ups;
+  for (int stage = 0; stage < stages; ++stage) {
+    const WarmUpDepth depth = EqualWarmUp(
+        {.stages = static_cast<int>(stages), .stage = stage, .micro_batches = micro_batches});
+    proto::WarmUps::Depth& said = *warm_ups.add_stage();
+    said.set_forwards(depth.forwards);
+    said.set_backwards(depth.backwards);
+  }
+  return warm_ups;
+}
+
 std::vector<proto::Recompute> NearRecompute(System system, const SlicePolicies& policies) {
   switch (system) {
     case System::kMegatron:
@@ -120,7 +135,7 @@ void RoundMegatron(Job* job, AxisDegrees degrees) {
   if (degrees.context > 1) recipe.set_context_pieces(1);
   if (degrees.pipe > 1) {
     const bool interleaves = recipe.schedule() == "interleaved";
-    if (!interleaves || !FitsRounds(recipe, degrees.pipe, /*whole=*/true)) {
+    if (!interleaves || !FitsRounds(recipe, degrees.pipe, /*full_rounds=*/true)) {
       JoinChunks(degrees, &recipe);
     }
     recipe.clear_warm_ups();
@@ -160,9 +175,16 @@ void RoundTorchtitan(Job* job, AxisDegrees degrees) {
   if (pipe) {
     const std::string& schedule = recipe.schedule();
     const bool rounds = schedule == "interleaved" || schedule == "zero_bubble";
-    if (rounds && !FitsRounds(recipe, degrees.pipe, /*whole=*/false)) JoinChunks(degrees, &recipe);
+    if (rounds && !FitsRounds(recipe, degrees.pipe, /*full_rounds=*/false))
+      JoinChunks(degrees, &recipe);
     recipe.clear_warm_ups();
+    if (recipe.schedule() == "zero_bubble") {
+      recipe.set_fuse(false);
+      *recipe.mutable_warm_ups() = EqualWarmUps(degrees.pipe, recipe.micro_batches());
+    }
   }
+  // Autocast works on one device and on plain data parallelism alone.
+  if (!splits && degrees.devices() > 1) recipe.set_precision(proto::F32);
   recipe.set_residual(recipe.precision());
   SetNorm(/*always=*/true, job);
   const bool recomputes = !recipe.recompute().term().empty();

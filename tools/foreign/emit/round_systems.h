@@ -32,6 +32,9 @@ std::vector<std::string> FindDifferences(System system, const Job& job);
 // Which of torchtitan's model modules builds the model: "llama3", "qwen3"; an input error: none.
 absl::StatusOr<std::string> FindTitanModule(const proto::Model& model);
 
+// The warm-ups of zero_bubble for stages that take equal time.
+proto::WarmUps EqualWarmUps(int64_t stages, int64_t micro_batches);
+
 // Blocks of each slice: the recipe's, or all in one.
 std::vector<int> FindSlices(const Job& job);
 

@@ -32,7 +32,7 @@ absl::StatusOr<PricedPlan> PlanFor(const Arguments& args) {
 }
 
 absl::Status CompileGraph(const Arguments& args) {
-  RETURN_IF_ERROR(CheckEmitFlags());
+  RETURN_IF_ERROR(CheckEmitFlags(args));
   RETURN_IF_ERROR(CheckLockable(args));
   ASSIGN_OR_RETURN(const PricedPlan priced, PlanFor(args));
   const proto::Plan& plan = priced.plan;

@@ -3,18 +3,22 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <span>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "planning/search/plan_words.h"
 #include "tools/foreign/emit/nearest_plan.h"
 #include "tools/oneflow/cli/check_outputs.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/recipe_flags.h"
+#include "tools/oneflow/cli/shell_word.h"
 
 namespace oneflow {
 namespace {
@@ -62,6 +66,23 @@ std::string CostText(const NearestPlan& nearest) {
   return text;
 }
 
+// The flags with which `oneflow compile` makes the rounded plan.
+std::string FlagsOfJob(const foreign::Job& job) {
+  std::vector<std::string> words;
+  const auto add = [&](std::span<const Row> rows, const google::protobuf::Message& message) {
+    for (const Row& row : rows) {
+      if (!row.is_flag || !HasField(row, message) || (row.form != nullptr && row.form->is_file)) {
+        continue;
+      }
+      words.push_back(
+          ShellWord(absl::StrCat("--", ToAbsl(row.name), "=", FieldText(row, message))));
+    }
+  };
+  add(RecipeRows(), job.recipe);
+  add(OptimizerRows(), job.optimizer);
+  return absl::StrJoin(words, " ");
+}
+
 std::string RowText(const std::string& text) { return text.empty() ? "auto" : text; }
 
 Report DescribeNearest(foreign::System system, const NearestPlan& nearest) {
@@ -74,13 +95,11 @@ Report DescribeNearest(foreign::System system, const NearestPlan& nearest) {
   } else {
     text = absl::StrCat("for ", name, ", rounded to what it can: ", CostText(nearest), "\n");
   }
-  json = {{"system", std::string(foreign::SystemWord(system))},
-          {"step_seconds", nearest.seconds},
-          {"step_seconds_before", nearest.seconds_before},
-          {"bytes_a_device", nearest.bytes},
-          {"bytes_a_device_before", nearest.bytes_before},
-          {"roundings", nlohmann::ordered_json::array()},
-          {"differences", rounded.differences}};
+  json = {
+      {"system", std::string(foreign::SystemWord(system))}, {"step_seconds", nearest.seconds},
+      {"step_seconds_before", nearest.seconds_before},      {"bytes_a_device", nearest.bytes},
+      {"bytes_a_device_before", nearest.bytes_before},      {"flags", FlagsOfJob(rounded.job)},
+      {"roundings", nlohmann::ordered_json::array()},       {"differences", rounded.differences}};
   for (const foreign::Rounding& r : rounded.roundings) {
     absl::StrAppend(&text, "  ", r.row, " ", RowText(r.to), " instead of ", RowText(r.from), ": ",
                     r.why, "\n");
@@ -102,10 +121,15 @@ absl::Status PrintBesideFiles(const std::string& text, const EmitReport& emitted
   return Print(emitted.files);
 }
 
-absl::Status CheckEmitFlags() {
-  if (FLAGS_emit_out.empty() || !FLAGS_emit.empty()) return absl::OkStatus();
-  return InputError("--emit_out=" + FLAGS_emit_out, "acts on nothing without --emit",
-                    "add --emit=megatron, or leave it out");
+absl::Status CheckEmitFlags(const Arguments& args) {
+  if (!FLAGS_emit.empty()) return absl::OkStatus();
+  for (const std::string name : {"emit_out", "steps", "seed"}) {
+    // A file says all of a run, and of it what the verb does not do is passed over.
+    if (!args.Given(name) || args.of_recipe.contains(name)) continue;
+    return InputError(absl::StrCat("--", name, "=", args.Repeated(name)[0]),
+                      "acts on nothing without --emit", "add --emit=megatron, or leave it out");
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<EmitReport> EmitPlan(const Arguments& args, const proto::Plan& plan,

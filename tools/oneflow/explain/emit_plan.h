@@ -17,8 +17,8 @@ namespace oneflow {
 //
 // JSON: {"system", "step_seconds", "step_seconds_before", "bytes_a_device",
 // "bytes_a_device_before",
-//  "roundings": [{"choice", "from", "to", "why"}], "differences": [sentences],
-//  "files": [{"name", "text"}]}.
+//  "flags": those of `oneflow compile` for the rounded plan, "roundings": [{"choice", "from", "to",
+//  "why"}], "differences": [sentences], "files": [{"name", "text"}]}.
 struct EmitReport {
   Report report;
   std::string files;
@@ -31,7 +31,7 @@ absl::StatusOr<EmitReport> EmitPlan(const Arguments& args, const proto::Plan& pl
 // Prints the text of a verb and the report; where files are printed, both go to stderr.
 absl::Status PrintBesideFiles(const std::string& text, const EmitReport& emitted);
 
-// An input error where --emit_out is given without --emit.
-absl::Status CheckEmitFlags();
+// An input error where a flag that acts on --emit alone is given without it.
+absl::Status CheckEmitFlags(const Arguments& args);
 
 }  // namespace oneflow

@@ -51,7 +51,8 @@ std::string GivenFlags(const Arguments& args, proto::DeviceKind kind) {
   for (const auto& [name, value] : args.flags) {
     const bool own =
         name == "out" || name == "format" || name == "threads" || name == "imbalance" ||
-        name == "emit" || name == "emit_out" || (name == "memory" && FLAGS_pareto) ||
+        name == "emit" || name == "emit_out" || name == "steps" || name == "seed" ||
+        (name == "memory" && FLAGS_pareto) ||
         ((name == "graph" || name == "batch" || name == "sequence" || name == "approximate") &&
          FLAGS_largest) ||
         (name == "recipe" && !FLAGS_graph.empty()) || FindRow(CandidateRows(), name) != nullptr;
@@ -274,7 +275,7 @@ absl::Status SearchBest(const Arguments& args, const SearchSpec& spec, const Sea
 }
 
 absl::Status SearchPlans(const Arguments& args) {
-  RETURN_IF_ERROR(CheckEmitFlags());
+  RETURN_IF_ERROR(CheckEmitFlags(args));
   if (FLAGS_format == "html" && !FLAGS_pareto) {
     return InputError("--format=html", "is a page of --pareto alone",
                       "use text, json, or add --pareto");
