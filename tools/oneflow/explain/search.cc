@@ -27,6 +27,7 @@
 #include "tools/oneflow/cli/device_range.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/interrupt.h"
+#include "tools/oneflow/cli/named_graph.h"
 #include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/recipe_flags.h"
@@ -57,11 +58,12 @@ void KeepFreedMemory() {
 std::string GivenFlags(const Arguments& args, proto::DeviceKind kind) {
   std::vector<std::string> words;
   for (const auto& [name, value] : args.flags) {
-    const bool own = name == "out" || name == "format" || name == "threads" ||
-                     name == "imbalance" || (name == "memory" && FLAGS_pareto) ||
-                     ((name == "graph" || name == "batch") && FLAGS_largest) ||
-                     (name == "recipe" && !FLAGS_graph.empty()) ||
-                     FindRow(CandidateRows(), name) != nullptr;
+    const bool own =
+        name == "out" || name == "format" || name == "threads" || name == "imbalance" ||
+        (name == "memory" && FLAGS_pareto) ||
+        ((name == "graph" || name == "batch" || name == "sequence" || name == "approximate") &&
+         FLAGS_largest) ||
+        (name == "recipe" && !FLAGS_graph.empty()) || FindRow(CandidateRows(), name) != nullptr;
     if (own || FindFlag(verbs::kCompile, name) == nullptr) continue;
     words.push_back(ShellWord(absl::StrCat("--", name, "=", value)));
   }
@@ -82,6 +84,7 @@ absl::StatusOr<SearchSpec> SpecFromFlags(const Arguments& args, int64_t devices)
     RETURN_IF_ERROR(AddFixes("--fix=", fix, &spec.fixed));
   }
   ASSIGN_OR_RETURN(spec.source, GraphFromFlags(args));
+  if (!FLAGS_out_recipe.empty()) RETURN_IF_ERROR(CheckExact(spec.source.graph, "recipe"));
   if (spec.source.graph.has_mesh()) {
     std::fprintf(stderr, "oneflow: warning: the mesh of %s is not used: search chooses one\n",
                  spec.source.file.c_str());
@@ -152,6 +155,9 @@ absl::Status WriteRecipe(const Arguments& args, const proto::Plan& plan) {
   if (!FLAGS_graph.empty()) {
     model.Clear();
     model.set_graph(FLAGS_graph);
+  }
+  if (!FLAGS_graph.empty() && NamesModel(FLAGS_graph)) {
+    ASSIGN_OR_RETURN(model, SayNamedModel(args, FLAGS_graph));
   }
   const std::string cluster = ChangesCluster(args) ? FLAGS_out : FLAGS_cluster;
   const std::string text =
