@@ -10,7 +10,7 @@ namespace {
 // In the order in which they are asked: the more special first.
 std::vector<Reader> Readers() {
   return {
-      MegatronReader(),
+      NeoxReader(), MegatronReader(), DeepSpeedReader(), AccelerateReader(),
   };
 }
 
