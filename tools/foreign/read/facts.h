@@ -40,9 +40,11 @@ struct Difference {
 struct ModelFacts {
   std::optional<proto::Model> model;  // complete; `vocab` has the padded rows
   std::string from;                   // "flags", "file", "config.json", "public name", ...
+  int64_t parameters = 0;             // as their system makes the model, with padded rows
   int64_t vocab_given = 0;
   std::string vocab_rule = "none";      // "up to a multiple of 128 x tensor = 1024"
   std::vector<Difference> differences;  // of what cannot be built
+  std::vector<std::string> notes;       // what is left out, without bytes of its own
 };
 
 struct Degrees {

@@ -70,6 +70,10 @@ struct ShapeNumbers {
 // do not divide, ...
 absl::StatusOr<ModelFacts> MakeModelFacts(const ShapeNumbers& shape);
 
+// The name of a preset with the numbers of a complete model, but for its positions and padding; ""
+// if there is none.
+std::string FindPresetOfShape(const proto::Model& model, int64_t vocab_given);
+
 // Rows of the table of a vocabulary padded up to a multiple.
 int64_t PadVocab(int64_t vocab, int64_t multiple);
 

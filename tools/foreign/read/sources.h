@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -46,31 +47,41 @@ struct SettingsFile {
   nlohmann::ordered_json root;
   // Line of a place: of "model.num_layers"; 0 if the format does not tell.
   std::vector<std::pair<std::string, int>> lines;
+  bool is_written = false;  // by a script: cat > FILE <<EOF
   int LineOf(std::string_view place) const;
 };
 
 struct Sources {
   std::optional<Launch> launch;
-  std::vector<SettingsFile> files;  // YAML, TOML, JSON, in the order given
-  std::vector<std::string> names;   // of all files read
-  std::vector<std::string> unread;  // of scripts: "run.sh:3: $(nproc)"
-  std::filesystem::path folder;     // against which a command's relative paths are read
+  std::vector<SettingsFile> files;                   // YAML, TOML, JSON, in the order given
+  std::vector<SettingsFile> written;                 // that the script writes
+  std::vector<std::unique_ptr<SettingsFile>> found;  // by FindSettingsFile
+  std::vector<std::string> names;                    // of all files read
+  std::vector<std::string> unread;                   // of scripts: "run.sh:3: $(nproc)"
+  std::filesystem::path folder;  // against which a command's relative paths are read
 };
 
 // `files`: paths; `words`: a command. Either may be empty, not both.
 absl::StatusOr<Sources> ReadSources(const std::vector<std::string>& files,
                                     const std::vector<std::string>& words);
 
-// A YAML, TOML or JSON file, by its ending, else by its content. YAML of several documents, with
-// anchors or with tags is read; a tag is dropped, but for `!!` ones.
+// A YAML, TOML or JSON file, by its ending, else by its content. YAML may have several documents,
+// anchors and tags, which are dropped; JSON comments, and commas before brackets.
 absl::StatusOr<SettingsFile> ReadSettingsFile(const std::filesystem::path& path,
                                               const std::string& name);
-// The file that a word of a command names: relative to `sources.folder`, then to the folder of
-// oneflow's own start. Null if there is none: then it is asked for.
+absl::StatusOr<SettingsFile> ParseSettingsFile(const std::string& text,
+                                               const std::filesystem::path& path,
+                                               const std::string& name);
+// The file that a word of a command names: one that the script writes, one of those given, or one
+// relative to `sources.folder` or to where oneflow was started. Null if there is none. Valid as
+// long as `sources`.
 absl::StatusOr<const SettingsFile*> FindSettingsFile(Sources& sources, const std::string& named);
+// The same of any file or folder; empty if there is none.
+std::filesystem::path FindPath(const Sources& sources, const std::string& named);
 
-// All scalars (and lists of scalars) of a tree as settings: name = key = "a.b.c", each with the
-// place in its file. An empty object is one setting.
+// All scalars (and lists of scalars) of a tree as settings: name = key = "a.b.c", each with its
+// place. An empty object is one setting. `prefix` goes before both; names of a file that a script
+// writes begin with the file's: "ds_config:zero_optimization.stage".
 std::vector<Setting> FlattenSettings(const SettingsFile& file, const std::string& prefix = "");
 
 // Settings of the words of a program in the manner of argparse: "--flag value", "--flag=value",
