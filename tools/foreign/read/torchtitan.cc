@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -77,8 +78,8 @@ const Word* FindVariable(const Launch& launch, std::string_view key) {
 // "llama3_70b" of "./torchtitan/models/llama3/train_configs/llama3_70b.toml".
 std::string NameOfOwnFile(const std::string& path) {
   const std::filesystem::path file(path);
-  std::string stem = absl::StrReplaceAll(absl::AsciiStrToLower(file.stem().string()),
-                                         {{".", "_"}, {"-", "_"}});
+  std::string stem =
+      absl::StrReplaceAll(absl::AsciiStrToLower(file.stem().string()), {{".", "_"}, {"-", "_"}});
   if (stem == "debug_model") {
     stem = absl::StrCat(file.parent_path().parent_path().filename().string(), "_debugmodel");
   }
@@ -90,9 +91,10 @@ void AddNamed(const std::string& name, const std::string& model, TitanSources* t
   const std::optional<std::string> words = FindTitanNamed(name);
   if (words) {
     for (const absl::string_view word : absl::StrSplit(*words, ' ')) {
-      const std::pair<std::string, std::string> pair = absl::StrSplit(word, absl::MaxSplits('=', 1));
-      titan->named.Add({.name = pair.first, .key = pair.first, .value = pair.second,
-                        .where = name});
+      const std::pair<std::string, std::string> pair =
+          absl::StrSplit(word, absl::MaxSplits('=', 1));
+      titan->named.Add(
+          {.name = pair.first, .key = pair.first, .value = pair.second, .where = name});
     }
     titan->named_from = name;
     return;
@@ -111,15 +113,15 @@ void AddNamed(const std::string& name, const std::string& model, TitanSources* t
        .theirs = absl::StrCat("Config function '", name, "' not found in torchtitan.models.",
                               model.empty() ? "llama3" : model, ".config_registry"),
        .mend = absl::StrCat("--config ", near),
-       .where = titan->settings.Find("config") == nullptr ? ""
-                                                          : titan->settings.Find("config")->where});
+       .where =
+           titan->settings.Find("config") == nullptr ? "" : titan->settings.Find("config")->where});
 }
 
 absl::Status AddTitanFile(const SettingsFile& file, TitanSources* titan) {
   const bool is_dump = file.root.contains("model_spec");
-  titan->form = is_dump ? "JSON that its configuration dumps"
-                        : file.path.extension() == ".json" ? "JSON that its configuration dumps"
-                                                           : "TOML of before 2026";
+  titan->form = is_dump                            ? "JSON that its configuration dumps"
+                : file.path.extension() == ".json" ? "JSON that its configuration dumps"
+                                                   : "TOML of before 2026";
   titan->is_2026 = is_dump;
   for (Setting& setting : FlattenSettings(file)) {
     if (setting.key == "model_spec.name") setting.key = "model.name";
@@ -167,38 +169,53 @@ void AddTitanWords(const Launch& launch, TitanSources* titan) {
   for (const Word& word : launch.arguments) {
     const std::string text = absl::StrReplaceAll(word.text, {{"-", "_"}});
     constexpr std::string_view kPolicy = "activation_checkpoint:";
-    if (!text.starts_with(ToAbsl(kPolicy).data())) {
+    if (!text.starts_with(kPolicy)) {
       words.push_back(word);
       continue;
     }
-    titan->settings.Add({.name = word.text, .key = "activation_checkpoint.mode",
-                         .value = text.substr(kPolicy.size()), .where = word.where});
+    titan->settings.Add({.name = word.text,
+                         .key = "activation_checkpoint.mode",
+                         .value = text.substr(kPolicy.size()),
+                         .where = word.where});
   }
   for (Setting& setting : ParseFlags(words, &rest)) {
     AddTitanSetting(std::move(setting), &titan->settings);
   }
   for (const Word& word : rest) {
-    titan->facts.broken.push_back({.rule = "every word belongs to a flag",
-                                   .numbers = word.text,
-                                   .theirs = absl::StrCat("Unrecognized options: ", word.text),
-                                   .mend = absl::StrCat("leave out ", word.text,
-                                                        ", or write it as --section.key value"),
-                                   .where = word.where});
+    titan->facts.broken.push_back(
+        {.rule = "every word belongs to a flag",
+         .numbers = word.text,
+         .theirs = absl::StrCat("Unrecognized options: ", word.text),
+         .mend = absl::StrCat("leave out ", word.text, ", or write it as --section.key value"),
+         .where = word.where});
   }
 }
 
-void AddVariable(const Launch& launch, const char* name, const char* key, TitanSources* titan) {
+// Adds a variable of the environment as a setting; a flag of the same key beats it. kUnknown: its
+// reader says the list.
+void AddVariable(const Launch& launch, const char* name, const char* key, List list,
+                 TitanSources* titan) {
   const Word* word = FindVariable(launch, name);
   if (word == nullptr || titan->settings.Has(key)) return;
-  titan->settings.Add({.name = name, .key = key, .value = word->text, .where = word->where});
+  titan->settings.Add({.name = name,
+                       .key = key,
+                       .value = word->text,
+                       .where = word->where,
+                       .list = list,
+                       .is_sorted = list != List::kUnknown});
 }
 
-void AddDevices(const Launch& launch, Facts* facts) {
+void AddDevices(const Launch& launch, TitanSources* titan) {
+  Facts* facts = &titan->facts;
   facts->devices = launch.devices;
   facts->devices_a_node = launch.devices_a_node;
   facts->devices_from = launch.devices_from;
   int64_t number = 0;
   const Word* ngpu = FindVariable(launch, "NGPU");
+  AddVariable(launch, "NGPU", "NGPU", List::kTaken, titan);
+  for (const char* name : {"LOG_RANK", "COMM_MODE", "TRAIN_FILE", "TORCHFT_LIGHTHOUSE"}) {
+    AddVariable(launch, name, name, List::kLauncher, titan);
+  }
   if (!facts->devices && ngpu != nullptr && absl::SimpleAtoi(ngpu->text, &number)) {
     facts->devices = facts->devices_a_node = number;
     facts->devices_from = absl::StrCat(ngpu->where, ": NGPU=", number);
@@ -209,14 +226,13 @@ void AddDevices(const Launch& launch, Facts* facts) {
 }
 
 absl::Status AddLaunch(const Launch& launch, Sources& sources, TitanSources* titan) {
-  Settings flags("torchtitan");
   AddTitanWords(launch, titan);
   if (IsTitanScript(launch.program)) {
-    AddVariable(launch, "CONFIG_FILE", "job.config_file", titan);
-    AddVariable(launch, "MODULE", "module", titan);
-    AddVariable(launch, "CONFIG", "config", titan);
+    AddVariable(launch, "CONFIG_FILE", "job.config_file", List::kUnknown, titan);
+    AddVariable(launch, "MODULE", "module", List::kUnknown, titan);
+    AddVariable(launch, "CONFIG", "config", List::kUnknown, titan);
   }
-  AddDevices(launch, &titan->facts);
+  AddDevices(launch, titan);
   const std::string module = titan->settings.Text("module").value_or("");
   const std::string config = titan->settings.Text("config").value_or("");
   const std::string named = titan->settings.Text("job.config_file").value_or("");
@@ -229,9 +245,8 @@ absl::Status AddLaunch(const Launch& launch, Sources& sources, TitanSources* tit
     titan->form = "command line of 2026: --module, --config and overrides";
     const std::string model = module.substr(module.rfind('.') + 1);  // torchtitan.models.llama3
     AddNamed(config.empty() ? "llama3_debugmodel" : config, model, titan);
-    titan->model_from =
-        absl::StrCat("--module ", module.empty() ? "llama3" : module, " --config ",
-                     config.empty() ? "llama3_debugmodel" : config);
+    titan->model_from = absl::StrCat("--module ", module.empty() ? "llama3" : module, " --config ",
+                                     config.empty() ? "llama3_debugmodel" : config);
     return absl::OkStatus();
   }
   // The command's words beat the file's.

@@ -59,8 +59,8 @@ int64_t ExpertParameters(const TitanFlavor& f) {
 // Blocks with an MLP in the place of experts, where every block here has experts.
 void AddDenseBlocks(const TitanFlavor& f, ShapeNumbers* shape) {
   if (f.dense == 0) return;
-  const int64_t here = shape->experts * (3 * f.hidden * f.expert_ffn + f.hidden) +
-                       3 * f.hidden * f.shared_ffn;
+  const int64_t here =
+      shape->experts * (3 * f.hidden * f.expert_ffn + f.hidden) + 3 * f.hidden * f.shared_ffn;
   shape->differences.push_back(
       {.what = absl::StrCat(f.dense, " of ", f.layers, " blocks have an MLP ", f.ffn,
                             " wide and no experts"),
@@ -109,11 +109,11 @@ void DescribeDeepSeek(const TitanFlavor& f, std::string_view flavor, ShapeNumber
   constexpr int64_t kLatent = 512, kRotary = 64, kHead = 128;
   const int64_t query_latent = flavor == "236B" || flavor == "671B" ? 1536 : 0;
   const int64_t queries = f.heads * (kHead + kRotary);
-  const int64_t theirs = (query_latent == 0 ? f.hidden * queries
-                                            : f.hidden * query_latent + query_latent +
-                                                  query_latent * queries) +
-                         f.hidden * (kLatent + kRotary) + kLatent + kLatent * f.heads * 2 * kHead +
-                         f.heads * kHead * f.hidden;
+  const int64_t theirs =
+      (query_latent == 0 ? f.hidden * queries
+                         : f.hidden * query_latent + query_latent + query_latent * queries) +
+      f.hidden * (kLatent + kRotary) + kLatent + kLatent * f.heads * 2 * kHead +
+      f.heads * kHead * f.hidden;
   const int64_t ours = 4 * f.hidden * f.heads * kHead;
   shape->differences.push_back(
       {.what = "latent attention: keys and values of 512, and 64 more positions in each head",
@@ -132,10 +132,10 @@ void DescribeGptOss(const TitanFlavor& f, ShapeNumbers* shape) {
   shape->norm_topk_prob = true;
   shape->bias_rate = 1e-3;
   shape->differences.push_back({.what = "each head has a sink", .parameters = f.layers * f.heads});
-  shape->differences.push_back({.what = "biases of the attention's output, router and experts",
-                                .parameters = f.layers * (f.hidden + f.experts +
-                                                          f.experts * (2 * f.expert_ffn +
-                                                                       f.hidden))});
+  shape->differences.push_back(
+      {.what = "biases of the attention's output, router and experts",
+       .parameters =
+           f.layers * (f.hidden + f.experts + f.experts * (2 * f.expert_ffn + f.hidden))});
   shape->differences.push_back({.what = "every second block sees 128 positions: fewer FLOPs"});
   shape->differences.push_back({.what = "the gate is clamped at 7"});
   shape->differences.push_back({.what = "rotary frequencies scaled by YaRN"});
@@ -143,9 +143,8 @@ void DescribeGptOss(const TitanFlavor& f, ShapeNumbers* shape) {
 
 // "8B" of "8B_flex": kernels of attention and layouts of weights change no number.
 std::string PlainFlavor(std::string_view flavor) {
-  for (const std::string_view suffix :
-       {"_flex_attn", "_varlen_attn", "_non_fused_qkv", "_fused_qkv", "_flex", "_varlen", "_dist_gemm",
-        "_irope"}) {
+  for (const std::string_view suffix : {"_flex_attn", "_varlen_attn", "_non_fused_qkv",
+                                        "_fused_qkv", "_flex", "_varlen", "_dist_gemm", "_irope"}) {
     if (flavor.ends_with(suffix)) flavor.remove_suffix(suffix.size());
   }
   return std::string(flavor);
@@ -221,7 +220,8 @@ constexpr TitanNamed kTitanNamed[] = {
      "activation_checkpoint.mode=full"},
     {"llama4_debugmodel", "llama4", "debugmodel",
      "optimizer.lr=4e-3 optimizer.eps=1e-15 lr_scheduler.warmup_steps=2 "
-     "lr_scheduler.decay_ratio=0.8 lr_scheduler.min_lr_factor=0.1 training.local_batch_size=8 training.seq_len=2048 "
+     "lr_scheduler.decay_ratio=0.8 lr_scheduler.min_lr_factor=0.1 training.local_batch_size=8 "
+     "training.seq_len=2048 "
      "training.steps=10"},
     {"llama4_17bx16e", "llama4", "17bx16e",
      "optimizer.lr=4e-3 optimizer.eps=1e-15 lr_scheduler.warmup_steps=600 "

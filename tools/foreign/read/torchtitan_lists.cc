@@ -92,30 +92,31 @@ const std::array kTitanLists = {
                "training.dataloader.pin_memory training.dataloader.prefetch_factor "
                "validation.dataloader.num_workers validation.dataloader.persistent_workers "
                "validation.dataloader.pin_memory validation.dataloader.prefetch_factor"},
-    ListedKeys{List::kNoEffect,
-               "checkpoint.enable checkpoint.enable_ft_dataloader_checkpoints checkpoint.folder "
-               "checkpoint.interval checkpoint.interval_type checkpoint.initial_load_path "
-               "checkpoint.initial_load_model_only checkpoint.initial_load_in_hf "
-               "checkpoint.initial_load_in_hf_quantized checkpoint.last_save_model_only "
-               "checkpoint.last_save_in_hf checkpoint.export_dtype checkpoint.async_mode "
-               "checkpoint.keep_latest_k checkpoint.load_step checkpoint.exclude_from_loading "
-               "checkpoint.enable_first_step_checkpoint checkpoint.create_seed_checkpoint "
-               "checkpoint.load_only "
-               "validation.enable validation.dataset validation.dataset_path "
-               "validation.local_batch_size validation.seq_len validation.freq validation.steps "
-               "comm.init_timeout_seconds comm.train_timeout_seconds comm.trace_buf_size "
-               "comm.save_traces_folder comm.save_traces_file_prefix comm.mode "
-               "memory_estimation.enable memory_estimation.disable_fake_mode "
-               "debug.seed debug.deterministic debug.deterministic_warn_only debug.detect_anomaly "
-               "debug.enable_structured_logging debug.spmd_typechecking debug.batch_invariant "
-               "optimizer.implementation optimizer.fused optimizer.optimizer_factory_kwargs_by_name "
-               "parallelism.enable_compiled_autograd parallelism.spmd_backend "
-               "parallelism.enable_fsdp_symm_mem parallelism.context_parallel_ptrr_mask_key "
-               "parallelism.pipeline_parallel_expert_parallel_overlap "
-               "activation_checkpoint.early_stop activation_checkpoint.preserve_rng_state "
-               "activation_checkpoint.determinism_check activation_checkpoint.debug "
-               "activation_checkpoint.visualize_memory_budget_pareto "
-               "compile.components compile.backend model_spec.model.*"},
+    ListedKeys{
+        List::kNoEffect,
+        "checkpoint.enable checkpoint.enable_ft_dataloader_checkpoints checkpoint.folder "
+        "checkpoint.interval checkpoint.interval_type checkpoint.initial_load_path "
+        "checkpoint.initial_load_model_only checkpoint.initial_load_in_hf "
+        "checkpoint.initial_load_in_hf_quantized checkpoint.last_save_model_only "
+        "checkpoint.last_save_in_hf checkpoint.export_dtype checkpoint.async_mode "
+        "checkpoint.keep_latest_k checkpoint.load_step checkpoint.exclude_from_loading "
+        "checkpoint.enable_first_step_checkpoint checkpoint.create_seed_checkpoint "
+        "checkpoint.load_only "
+        "validation.enable validation.dataset validation.dataset_path "
+        "validation.local_batch_size validation.seq_len validation.freq validation.steps "
+        "comm.init_timeout_seconds comm.train_timeout_seconds comm.trace_buf_size "
+        "comm.save_traces_folder comm.save_traces_file_prefix comm.mode "
+        "memory_estimation.enable memory_estimation.disable_fake_mode "
+        "debug.seed debug.deterministic debug.deterministic_warn_only debug.detect_anomaly "
+        "debug.enable_structured_logging debug.spmd_typechecking debug.batch_invariant "
+        "optimizer.implementation optimizer.fused optimizer.optimizer_factory_kwargs_by_name "
+        "parallelism.enable_compiled_autograd parallelism.spmd_backend "
+        "parallelism.enable_fsdp_symm_mem parallelism.context_parallel_ptrr_mask_key "
+        "parallelism.pipeline_parallel_expert_parallel_overlap "
+        "activation_checkpoint.early_stop activation_checkpoint.preserve_rng_state "
+        "activation_checkpoint.determinism_check activation_checkpoint.debug "
+        "activation_checkpoint.visualize_memory_budget_pareto "
+        "compile.components compile.backend model_spec.model.*"},
     // Sections whose keys depend on the classes that a configuration chooses.
     ListedKeys{List::kNoEffect, "dataloader.* tokenizer.* validation.dataloader.* loss.*"},
     ListedKeys{List::kDefault, "compile.enable"},
@@ -143,10 +144,10 @@ const std::array kTitanLists = {
                "[\"moe.router.gate\"] moe.router.gate"},
     ListedKeys{List::kNoEquivalent, "debug.moe_force_load_balance",
                "experts get equal shares by force: no imbalance in time or bytes"},
-    ListedKeys{List::kNoEquivalent, "model.norm_type", "another norm: time", "rmsnorm"
+    ListedKeys{List::kNoEquivalent, "model.norm_type", "another norm: time",
+               "rmsnorm"
                " fused_rmsnorm compiled_rmsnorm"},
-    ListedKeys{List::kNoEquivalent, "model.use_flex_attn",
-               "attention by generated kernels: time"},
+    ListedKeys{List::kNoEquivalent, "model.use_flex_attn", "attention by generated kernels: time"},
     ListedKeys{List::kNoEquivalent, "model.attn_mask_type",
                "attention stays within documents: fewer FLOPs", "causal"},
     ListedKeys{List::kNoEquivalent,
