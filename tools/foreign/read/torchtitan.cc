@@ -99,11 +99,14 @@ void AddNamed(const std::string& name, const std::string& model, TitanSources* t
     titan->named_from = name;
     return;
   }
+  titan->is_named_unknown = true;
+  if (model.starts_with("flux"))
+    titan->named.Add({.name = "module", .key = "model.name", .value = model});
   const std::string near = NearestTitanNamed(name, model);
   if (near.empty()) {
-    titan->facts.unread.push_back(absl::StrCat(
-        titan->settings.Where("config"), ": a configuration of the user's own, ", name,
-        ", in Python: its numbers are not read, and torchtitan's defaults stand for them"));
+    titan->facts.unread.push_back(absl::StrCat(titan->settings.Where("config"),
+                                               ": a configuration of the user's own, ", name,
+                                               ", in Python: what it sets is not read"));
     titan->facts.questions.push_back({"which model", "--model=NAME"});
     return;
   }
@@ -157,6 +160,7 @@ absl::Status AddConfigFile(const std::string& named, Sources& sources, TitanSour
   if (FindTitanNamed(own)) {
     AddNamed(own, "", titan);
   } else {
+    titan->lacks_file = true;
     titan->facts.questions.push_back({absl::StrCat("what ", named, " says: there is no such file"),
                                       "the file itself, beside the command"});
   }

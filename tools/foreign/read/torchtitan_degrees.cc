@@ -141,7 +141,19 @@ void TitanFacts::ReadBatch() {
   const bool has_length = given_.Has("training.max_context_length");
   facts_.sequence =
       has_length ? Int("training.max_context_length") : Int("training.seq_len").value_or(2048);
+  const bool is_open = titan_.is_named_unknown || titan_.lacks_file;
+  if (is_open && !given_.Has("training.seq_len") && !has_length) facts_.sequence.reset();
   if (input_.sequence) facts_.sequence = input_.sequence;
+  if (is_open && !facts_.sequence) {
+    facts_.questions.push_back({"the length of a sequence", "--sequence=N"});
+  }
+  if (is_open && !given_.Has("training.local_batch_size")) {
+    facts_.batch.global = Int("training.global_batch_size");
+    facts_.questions.push_back(
+        {"how many sequences are a local batch", "--training.local_batch_size N in the command"});
+    return;
+  }
+  if (is_open && !facts_.sequence) return;
   if (!facts_.sequence || *facts_.sequence < 1) {
     given_.Refuse("training.seq_len", "is no length of a sequence", "a number from 1");
     return;

@@ -79,12 +79,16 @@ void TitanFacts::ReadOptimizer() {
 absl::Status TitanFacts::ReadModel() {
   const std::string name = Text("model.name", "llama3");
   const std::string flavor = Text("model.flavor", "debugmodel");
-  const bool is_asked =
-      !facts_.questions.empty() && !given_.Has("model.flavor") && !titan_.named.Has("model.flavor");
-  if (!input_.model.empty() || is_asked) return absl::OkStatus();
+  const bool is_image_model = name.starts_with("flux");
+  const bool has_flavor = given_.Has("model.flavor") || titan_.named.Has("model.flavor");
+  // A file or a configuration that is not here may be of any model.
+  const bool is_open = titan_.is_named_unknown || titan_.lacks_file;
+  if (!input_.model.empty() || (is_open && !has_flavor && !is_image_model)) {
+    return absl::OkStatus();
+  }
   TitanModel found = FindTitanModel(name, flavor);
   if (!found.shape) {
-    if (found.what_is_wrong.starts_with("makes images")) {
+    if (is_image_model) {
       return InputError(given_.Has("model.name") ? given_.Where("model.name") : titan_.named_from,
                         absl::StrCat(name, " ", found.what_is_wrong), found.mend);
     }
@@ -98,6 +102,7 @@ absl::Status TitanFacts::ReadModel() {
   ASSIGN_OR_RETURN(facts_.model, MakeModelFacts(*found.shape));
   facts_.model.from = titan_.model_from;
   facts_.model.vocab_given = found.shape->vocab;
+  if (found.shape->experts == 0) facts_.degrees.expert_tensor = 1;
   return absl::OkStatus();
 }
 

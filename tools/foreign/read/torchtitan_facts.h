@@ -18,6 +18,8 @@ struct TitanSources {
   Settings settings{"torchtitan"};  // keys are TitanKey's
   Settings named{"torchtitan"};     // of a configuration by name: they stand behind `settings`
   std::string named_from;           // "llama3_8b"
+  bool is_named_unknown = false;    // a configuration by a name that is not known here
+  bool lacks_file = false;          // the command's file is not there
   bool is_2026 = false;             // defaults are those of 2026
   std::string form, model_from;
   std::vector<Setting> launcher;
