@@ -12,6 +12,20 @@
 #include "tools/foreign/read/torchtitan_parts.h"
 
 namespace oneflow::foreign {
+namespace {
+
+// "parallelism.pipeline_parallel_degree = 4" for a misspelt key.
+std::string MendUnknown(const Setting& setting) {
+  constexpr std::string_view kBegin = "did you mean ";
+  if (!setting.note.starts_with(kBegin)) return absl::StrCat("leave out ", setting.name);
+  std::string near = setting.note.substr(kBegin.size());
+  if (near.ends_with('?')) near.pop_back();
+  const std::string value = setting.ValueText();
+  if (value.empty()) return near;
+  return absl::StrCat(near, near.starts_with('-') ? " " : " = ", value);
+}
+
+}  // namespace
 
 void TitanFacts::ReadOptimizer() {
   OptimizerFacts& optimizer = facts_.optimizer;
@@ -89,7 +103,7 @@ absl::Status TitanFacts::ReadModel() {
   TitanModel found = FindTitanModel(name, flavor);
   if (!found.shape) {
     if (is_image_model) {
-      return InputError(given_.Has("model.name") ? given_.Where("model.name") : titan_.named_from,
+      return InputError(given_.Where(given_.Has("model.name") ? "model.name" : "module"),
                         absl::StrCat(name, " ", found.what_is_wrong), found.mend);
     }
     facts_.questions.push_back(
@@ -119,14 +133,14 @@ void TitanFacts::SortSettings() {
     if (setting.list != List::kUnknown || has_own_keys) continue;
     const std::vector<std::string> path = absl::StrSplit(setting.key, '.');
     const bool is_flag = setting.name.starts_with("-");
-    facts_.broken.push_back(
-        {.rule = is_flag ? "no unknown flag" : "no unknown key",
-         .numbers = setting.name,
-         .theirs = is_flag ? absl::StrCat("Unrecognized options: ", setting.name)
-                           : absl::StrCat("Invalid field names in ", path.front(), " data: {'",
-                                          path.back(), "'}."),
-         .mend = setting.note.empty() ? absl::StrCat("leave out ", setting.name) : setting.note,
-         .where = setting.where});
+    facts_.broken.push_back({.rule = is_flag ? "no unknown flag" : "no unknown key",
+                             .numbers = setting.name,
+                             .theirs = is_flag
+                                           ? absl::StrCat("Unrecognized options: ", setting.name)
+                                           : absl::StrCat("Invalid field names in ", path.front(),
+                                                          " data: {'", path.back(), "'}."),
+                             .mend = MendUnknown(setting),
+                             .where = setting.where});
   }
   facts_.settings = given_.all();
 }
