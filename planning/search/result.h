@@ -72,6 +72,7 @@ struct SearchResult {
   double least_estimate = 0;
   proto::Plan best;                        // of found[0]
   std::optional<EstimatedPlan> estimated;  // where nothing was compiled in time
+  std::vector<EstimatedPlan> estimates;    // of groups without a plan, the fastest first
   std::optional<NearestMiss> nearest;
 };
 

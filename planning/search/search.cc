@@ -428,27 +428,30 @@ class Searcher {
     SearchProgress progress{.counts = result_.counts, .seconds = reported_};
     if (!result_.found.empty()) {
       progress.best = result_.found[0];
-    } else {
-      progress.estimated = BestEstimate();
+    } else if (const auto all = ListEstimates(); !all.empty()) {
+      progress.estimated = all[0];
     }
     options_.observe(progress);
   }
 
-  // The best that is known as long as no plan is compiled.
-  std::optional<EstimatedPlan> BestEstimate() const {
-    std::optional<EstimatedPlan> best;
+  // Plans of groups without a compiled one, the fastest first.
+  std::vector<EstimatedPlan> ListEstimates() const {
+    std::vector<EstimatedPlan> all;
     for (const auto& [bound, i] : queue_) {
       const GroupState& state = states_[i];
       if (state.rung != Rung::kEstimated || state.seconds == kNever) continue;
-      if (best && best->step_seconds <= state.seconds) continue;
-      best = {state.candidate, state.seconds, state.bytes};
+      all.push_back({state.candidate, state.seconds, state.bytes});
     }
-    return best;
+    std::ranges::stable_sort(all, {}, &EstimatedPlan::step_seconds);
+    return all;
   }
 
   SearchResult Finish() {
     CountOpen();
-    if (result_.found.empty()) result_.estimated = BestEstimate();
+    result_.estimates = ListEstimates();
+    if (result_.found.empty() && !result_.estimates.empty()) {
+      result_.estimated = result_.estimates[0];
+    }
     if (!result_.found.empty() || result_.estimated) result_.nearest.reset();
     result_.complete = result_.counts.open == 0;
     double least = kNever;
@@ -488,7 +491,8 @@ absl::StatusOr<SearchResult> Search(const SearchSpec& given, const SearchOptions
   SearchSpec spec = given;
   std::stop_source stop;
   spec.given.stop = stop.get_token();
-  spec.given.known_layouts = std::make_shared<KnownLayouts>(kMostKnownBytes);
+  std::shared_ptr<KnownLayouts>& known = spec.given.known_layouts;
+  if (!known) known = std::make_shared<KnownLayouts>(kMostKnownBytes);
   ASSIGN_OR_RETURN(const std::vector<proto::Recipe> groups, ListGroups(spec));
   return Searcher(spec, options, groups, std::move(stop)).Run();
 }

@@ -22,7 +22,7 @@ std::string MendDevices(const SharedWords& words, const Degrees& degrees, int64_
   absl::StrAppend(&mend, ", data ", more / product);
   for (int64_t pipe = degrees.pipe; pipe >= 1; --pipe) {
     for (int64_t context = degrees.context; context >= 1; --context) {
-      if (degrees.context % context != 0) continue;
+      if (degrees.context % context != 0 || degrees.pipe % pipe != 0) continue;
       const int64_t smaller = degrees.tensor * pipe * context;
       if (smaller >= product || devices % smaller != 0) continue;
       absl::StrAppend(&mend, "; or on ", devices, " GPUs");

@@ -42,6 +42,7 @@ struct ModelFacts {
   std::string from;                   // "flags", "file", "config.json", "public name", ...
   int64_t parameters = 0;             // as their system makes the model, with padded rows
   int64_t vocab_given = 0;
+  std::string preset;                   // of this shape; "" if there is none (set by ReadForeign)
   std::string vocab_rule = "none";      // "up to a multiple of 128 x tensor = 1024"
   std::vector<Difference> differences;  // of what cannot be built
   std::vector<std::string> notes;       // what is left out, without bytes of its own
@@ -75,10 +76,11 @@ struct ShardingFacts {
 };
 
 struct RecomputeFacts {
-  std::string what = "none";  // "none", "core of attention", "cheap ops", "block", "mlp", ...
-  std::string blocks;         // "all", "the first 10 of each stage"; "" if none
-  std::string here = "none";  // the nearest value of --recompute: "full", "attention", "full:10"
-  bool is_exact = true;       // `here` recomputes the same
+  std::string what = "none";   // "none", "core of attention", "cheap ops", "block", "mlp", ...
+  std::string blocks;          // "all", "the first 10 of each stage"; "" if none
+  std::string here = "none";   // the nearest value of --recompute: "full", "attention", "full:10"
+  bool is_exact = true;        // `here` recomputes the same
+  bool gathers_again = false;  // inputs that are split over tensor axes are kept split
 };
 
 struct PrecisionFacts {
@@ -126,6 +128,9 @@ struct Facts {
   std::vector<std::string> unread;  // what of a script was not read, with its place: "$(nproc)"
   std::vector<BrokenRule> broken;
   std::vector<Question> questions;
+  // Facts that an unknown setting may have been meant for: "pipe". What depends on them is not
+  // known, either.
+  std::vector<std::string> undecided;
 };
 
 }  // namespace oneflow::foreign

@@ -31,7 +31,9 @@ int64_t CountTheirs(const ShapeNumbers& s) {
     block += mlp(s.ffn);
   }
   int64_t all = s.layers * block + norm + s.vocab * s.hidden * (s.tied ? 1 : 2);
-  if (s.positions == "learned") all += s.sequence * s.hidden;
+  if (s.positions == "learned") {
+    all += (s.position_rows > 0 ? s.position_rows : s.sequence) * s.hidden;
+  }
   return all;
 }
 
@@ -117,7 +119,8 @@ bool HasShape(const proto::Model& preset, const proto::Model& model, int64_t voc
   return preset.layers() == model.layers() && preset.hidden() == model.hidden() &&
          preset.heads() == model.heads() && preset.groups() == model.groups() &&
          preset.inner() == model.inner() && preset.head_dim() == model.head_dim() &&
-         preset.tied() == model.tied() && preset.vocab() == vocab &&
+         preset.tied() == model.tied() &&
+         (preset.vocab() == vocab || preset.vocab() == model.vocab()) &&
          preset.experts() == model.experts() && preset.qkv_bias() == model.qkv_bias() &&
          preset.qk_norm() == model.qk_norm() &&
          preset.rope_scaling().factor() == model.rope_scaling().factor();

@@ -26,7 +26,7 @@ struct ForeignInput {
   // What the user says beside them.
   std::string model;  // a word that names a model; "" if none
   std::optional<int64_t> devices;
-  std::optional<int64_t> sequence;
+  std::optional<int64_t> sequence, vocab, batch;
 };
 
 absl::StatusOr<Facts> ReadForeign(const ForeignInput& input);
@@ -54,6 +54,7 @@ struct ShapeNumbers {
   bool rms_norm = false, biases = true, qkv_bias = false, qk_norm = false, tied = true;
   bool norm_bias = true;
   std::string positions = "learned";  // "learned", "rope", "none", "alibi", ...
+  int64_t position_rows = 0;          // of a learned table; 0: `sequence`
   double rotary_share = 1, theta = 10000, norm_epsilon = 1e-5;
   std::optional<proto::RopeScaling> rope_scaling;
   bool parallel_branches = false;
