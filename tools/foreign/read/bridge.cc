@@ -88,6 +88,7 @@ class BridgeReading {
   void Rename();
   void RenameNemo1();
   void RenameOptimizer(const std::string& name);
+  void AddHold();
   void AddPrecision();
   void AddDefaults();
   void Unsaid(const std::string& key, nlohmann::json value) {
@@ -216,6 +217,10 @@ void BridgeReading::Rename() {
   for (const auto& [key, setting] : chosen) {
     Setting renamed = *setting;
     renamed.key = key.key;
+    // What nothing resolves is as if it were not said.
+    if (renamed.value.is_string() && renamed.ValueText().find("${") != std::string::npos) {
+      renamed.value = nullptr;
+    }
     keys_.Add(std::move(renamed));
   }
 }
@@ -260,6 +265,24 @@ void BridgeReading::RenameNemo1() {
     keys_.Put("fsdp", List::kTaken);
     keys_.Put("fsdp_sharding_strategy", List::kTaken);
   }
+}
+
+// NeMo's steps at the least rate behind a decay: the decay ends so much earlier.
+void BridgeReading::AddHold() {
+  if (is_bridge()) return;
+  const std::string place = kind_ == BridgeKind::kNemo1 ? "model.optim.sched.constant_steps"
+                                                        : "optim.lr_scheduler.constant_steps";
+  int64_t hold = 0, steps = 0;
+  const Setting* decay = keys_.Find("lr_decay_iters");
+  const std::string end =
+      decay == nullptr || decay->value.is_null() ? Text("trainer.max_steps") : decay->ValueText();
+  if (!absl::SimpleAtoi(Text(place.c_str()), &hold) || !absl::SimpleAtoi(end, &steps) || hold < 0 ||
+      hold >= steps) {
+    return;
+  }
+  Unsaid("lr_decay_iters", steps - hold);
+  keys_.Set("lr_decay_iters", steps - hold);
+  keys_.Put(place, List::kTaken);
 }
 
 // "bf16_mixed", "bf16-mixed", "bf16_with_fp8_current_scaling_mixed", 16, "32-true", ...
@@ -411,6 +434,7 @@ absl::StatusOr<Facts> BridgeReading::Read() {
     Unsaid("lr_decay_style",
            target.find("Cosine") != std::string::npos || target.empty() ? "cosine" : "linear");
   }
+  AddHold();
   AddPrecision();
   AddDefaults();
 
@@ -439,6 +463,10 @@ absl::StatusOr<Facts> BridgeReading::Read() {
     facts_.model.vocab_rule = absl::StrCat("should_pad_vocab: ", facts_.model.vocab_rule);
   }
   std::erase_if(facts_.settings, [](const Setting& s) { return s.where == kUnsaid; });
+  // Values as the user wrote them.
+  for (Setting& setting : facts_.settings) {
+    if (const Setting* place = places_.Find(setting.name)) setting.value = place->value;
+  }
   for (Setting& second : seconds_) {
     const Setting* first = keys_.Find(second.key);
     second.list = first->list;

@@ -10,6 +10,8 @@ namespace {
 // In the order in which they are asked: the more special first.
 std::vector<Reader> Readers() {
   return {
+      TorchtitanReader(),
+      BridgeReader(),
       MegatronReader(),
   };
 }
