@@ -64,6 +64,17 @@ absl::StatusOr<GraphSource> ReadGraphFile(const std::string& path) {
   return source;
 }
 
+absl::Status CheckExact(const proto::Graph& graph, std::string_view who) {
+  if (graph.approximates().empty()) return absl::OkStatus();
+  const int count = graph.approximates_size();
+  return InputError("graph \"" + graph.name() + "\"",
+                    "approximates a model that differs from it in " + std::to_string(count) +
+                        (count == 1 ? " way: " : " ways, the first: ") + graph.approximates(0) +
+                        "; it is for planners, and no " + std::string(who) + " runs it",
+                    "give it to compile, search, simulate or explain, or a graph that was made "
+                    "without --approximate");
+}
+
 std::string GraphFileText(const proto::Graph& graph) {
   TextFormat::Printer line;
   line.SetSingleLineMode(true);

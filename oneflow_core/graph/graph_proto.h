@@ -46,6 +46,10 @@ absl::StatusOr<Graph> GraphFromProto(const proto::Graph& graph, std::string_view
 // Reads a graph that GraphFromSource accepts.
 absl::StatusOr<GraphSource> ReadGraphFile(const std::string& path);
 
+// An input error for a graph that approximates another model (Graph::approximates): it answers a
+// planner, and `who`, as "training", would run it.
+absl::Status CheckExact(const proto::Graph& graph, std::string_view who);
+
 // Prints the text form that ReadGraphFile reads: one line an op, and one a layout.
 std::string GraphFileText(const proto::Graph& graph);
 

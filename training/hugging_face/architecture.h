@@ -26,6 +26,8 @@ struct ModelDifference {
   bool operator==(const ModelDifference&) const = default;
 };
 
+inline constexpr char kGptActivation[] = "gelu_new", kLlamaActivation[] = "silu";
+
 struct Architecture {
   enum class Norm : uint8_t { kRms, kLayer, kLayerWithoutBias, kWithoutWeights };
   enum class Positions : uint8_t { kRotary, kLearned, kAlibi, kNone };
@@ -73,6 +75,7 @@ struct Architecture {
   bool router_bias = false, expert_bias = false;
   bool norm_topk_prob = true;
   std::string scores = "softmax";
+  bool moved_choices = false;  // a step moves biases of the choices; buffers, which are not counted
 
   Norm norm = Norm::kRms;
   double norm_epsilon = 1e-5;

@@ -344,6 +344,10 @@ bool operator==(const HuggingFaceConfig& a, const HuggingFaceConfig& b) {
   return rest(a) == rest(b) && MessageDifferencer::Equals(a.model, b.model);
 }
 
+bool IsHuggingFaceFamily(std::string_view model_type) {
+  return std::find(std::begin(kFamilies), std::end(kFamilies), model_type) != std::end(kFamilies);
+}
+
 absl::StatusOr<HuggingFaceConfig> ParseHuggingFaceConfig(std::string_view text,
                                                          const std::string& where,
                                                          std::string_view generation,
@@ -352,9 +356,7 @@ absl::StatusOr<HuggingFaceConfig> ParseHuggingFaceConfig(std::string_view text,
   ConfigFields fields(json, where);
   HuggingFaceConfig config;
   config.model_type = fields.String("model_type", "");
-  const bool known = std::find(std::begin(kFamilies), std::end(kFamilies), config.model_type) !=
-                     std::end(kFamilies);
-  if (!known) {
+  if (!IsHuggingFaceFamily(config.model_type)) {
     const std::string why = fields.Has("model_type") ? "is not supported" : "is missing";
     fields.Refuse("model_type", why, "use a model of one of " + absl::StrJoin(kFamilies, ", "));
     return fields.status();

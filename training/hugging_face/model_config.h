@@ -35,6 +35,9 @@ struct HuggingFaceConfig {
 };
 bool operator==(const HuggingFaceConfig& a, const HuggingFaceConfig& b);
 
+// True of a model_type that this reads: "gpt2", "llama", ...
+bool IsHuggingFaceFamily(std::string_view model_type);
+
 // `where` is the file's name in errors. `generation`, where it is not empty, is the text of
 // generation_config.json, whose ids come first.
 absl::StatusOr<HuggingFaceConfig> ParseHuggingFaceConfig(std::string_view config,

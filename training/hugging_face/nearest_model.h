@@ -5,7 +5,7 @@
 //
 // Its plan answers what a planner is asked about the foreign model; it must not be trained in its
 // place. A graph made of it states the differences (Graph::approximates), and is refused by
-// whatever runs graphs.
+// whatever runs graphs (CheckExact in oneflow_core/graph/graph_proto.h).
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,5 @@ std::vector<std::string> DifferenceLines(std::span<const ModelDifference> differ
 
 // The graph of the nearest model. With differences its name is "NAME (approximate)".
 proto::Graph BuildNearestGraph(const NearestModel& nearest, const std::string& name);
-
-// An input error for a graph that approximates another model, for what would run it: `verb`.
-absl::Status CheckExact(const proto::Graph& graph, const std::string& verb);
 
 }  // namespace oneflow

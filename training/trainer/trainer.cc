@@ -11,6 +11,7 @@
 #include "actor_runtime/exec/stage_mesh.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/recipe/field_text.h"
 #include "planning/simulate/model_rates.h"
@@ -86,6 +87,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const proto::Plan& plan
                                                          TrainerOptions options,
                                                          ProcessGroup* group,
                                                          TrainerObserver observer) {
+  RETURN_IF_ERROR(CheckExact(plan.graph(), "training"));
   std::unique_ptr<Trainer> trainer(
       new Trainer(plan, std::move(data), std::move(options), group, std::move(observer)));
   RETURN_IF_ERROR(CheckPrograms(plan, trainer->options_.run, trainer->data_.validation != nullptr));

@@ -49,8 +49,8 @@ int64_t FindSharded(const proto::Recipe& recipe) {
 
 }  // namespace
 
-absl::StatusOr<Degrees> FindDegrees(const proto::Recipe& recipe) {
-  Degrees degrees;
+absl::StatusOr<AxisDegrees> FindDegrees(const proto::Recipe& recipe) {
+  AxisDegrees degrees;
   const std::string experts = recipe.experts().empty() ? "expert" : recipe.experts();
   int pipe = -1, data = -1, index = 0;
   for (const auto& axis : recipe.mesh().axis()) {
@@ -79,7 +79,7 @@ absl::StatusOr<Degrees> FindDegrees(const proto::Recipe& recipe) {
   return degrees;
 }
 
-void SetMesh(const Degrees& degrees, const Splits& splits, proto::Recipe* recipe) {
+void SetMesh(const AxisDegrees& degrees, const Splits& splits, proto::Recipe* recipe) {
   recipe->clear_mesh();
   recipe->mutable_mesh();
   recipe->clear_experts();
@@ -134,7 +134,7 @@ int CountSplit(const proto::Recipe& recipe) {
   return splits(shard.states()) ? 1 : 0;
 }
 
-absl::StatusOr<int64_t> FindMicroBatch(const proto::Recipe& recipe, const Degrees& degrees) {
+absl::StatusOr<int64_t> FindMicroBatch(const proto::Recipe& recipe, const AxisDegrees& degrees) {
   const int64_t parts = recipe.micro_batches() * degrees.data;
   if (recipe.batch() % parts == 0) return recipe.batch() / parts;
   return InputError(

@@ -132,7 +132,7 @@ bool IsSameJob(const Job& a, const Job& b) {
 
 // False where the choice acts on nothing in a plan of the job.
 bool Acts(const Job& job, std::string_view row) {
-  const Degrees degrees = FindDegrees(job.recipe).value();
+  const AxisDegrees degrees = FindDegrees(job.recipe).value();
   if (row == "sequence_parallel" || row == "split_products") return degrees.tensor > 1;
   if (row == "context_pieces") return degrees.context > 1;
   if (row == "schedule" || row == "stage_layers") return degrees.pipe > 1;
@@ -239,7 +239,7 @@ TEST_CASE("experts over a part of data") {
   const Job job = MakeJob("--mesh=data=4x2 --experts=data.1 --batch=32", kMixture);
   const auto nearest = RoundFor(System::kMegatron, job);
   REQUIRE(nearest.ok());
-  const Degrees degrees = FindDegrees(nearest->front().job.recipe).value();
+  const AxisDegrees degrees = FindDegrees(nearest->front().job.recipe).value();
   CHECK(degrees.data == 8);
   CHECK(degrees.expert == 2);
   const std::string text = TextOf(WriteFor(System::kMegatron, nearest->front().job));

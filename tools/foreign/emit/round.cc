@@ -35,7 +35,7 @@ absl::Status CheckPurpose(System system, const proto::Recipe& recipe) {
   return absl::OkStatus();
 }
 
-absl::Status CheckModelFor(System system, const Job& job, const Degrees& degrees) {
+absl::Status CheckModelFor(System system, const Job& job, const AxisDegrees& degrees) {
   switch (system) {
     case System::kMegatron:
     case System::kBridge: return CheckMegatron(system, job, degrees);
@@ -47,7 +47,7 @@ absl::Status CheckModelFor(System system, const Job& job, const Degrees& degrees
 }
 
 // What all systems lack: a user's own order, weights that lag, micro-batches beyond the schedule's.
-void RoundCommon(Job* job, const Degrees& degrees) {
+void RoundCommon(Job* job, const AxisDegrees& degrees) {
   proto::Recipe& recipe = job->recipe;
   if (recipe.has_order()) {
     recipe.clear_order();
@@ -64,7 +64,7 @@ void RoundCommon(Job* job, const Degrees& degrees) {
   recipe.set_loss_pieces(0);
 }
 
-void RoundSystem(System system, Job* job, const Degrees& degrees) {
+void RoundSystem(System system, Job* job, const AxisDegrees& degrees) {
   RoundCommon(job, degrees);
   switch (system) {
     case System::kMegatron:
@@ -154,7 +154,7 @@ absl::StatusOr<std::vector<Rounded>> RoundFor(System system, const Job& given) {
   job.recipe = InOurWords(given.recipe);
   SetDefaults(OptimizerRows(), &job.optimizer);
   RETURN_IF_ERROR(CheckPurpose(system, job.recipe));
-  ASSIGN_OR_RETURN(Degrees degrees, FindDegrees(job.recipe));
+  ASSIGN_OR_RETURN(AxisDegrees degrees, FindDegrees(job.recipe));
   if (job.model.experts() == 0) degrees.expert = 1;
   RETURN_IF_ERROR(FindMicroBatch(job.recipe, degrees).status());
   RETURN_IF_ERROR(CheckModelFor(system, job, degrees));

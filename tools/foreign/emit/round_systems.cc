@@ -14,12 +14,12 @@ bool UpdatesOnHost(const proto::Recipe& recipe) {
   return recipe.update_on() == proto::UPDATE_ON_HOST;
 }
 
-bool GathersPositions(const Degrees& degrees, const proto::Recipe& recipe) {
+bool GathersPositions(const AxisDegrees& degrees, const proto::Recipe& recipe) {
   return degrees.context > 1 || (degrees.tensor > 1 && recipe.sequence_parallel());
 }
 
 // One chunk a stage: the slices of each stage joined.
-void JoinChunks(const Degrees& degrees, proto::Recipe* recipe) {
+void JoinChunks(const AxisDegrees& degrees, proto::Recipe* recipe) {
   recipe->set_schedule("1f1b");
   recipe->set_chunks(1);
   std::vector<int> slices(recipe->stage_layers().layers().begin(),
@@ -41,7 +41,7 @@ bool FitsRounds(const proto::Recipe& recipe, int64_t stages, bool whole) {
 }
 
 // Data that only its owner's kinds of memory can hold are not split for it.
-int LeastSplit(const Degrees& degrees, int parts, int least) {
+int LeastSplit(const AxisDegrees& degrees, int parts, int least) {
   return degrees.data * degrees.context > 1 ? std::max(parts, least) : parts;
 }
 
@@ -54,7 +54,7 @@ void SetNorm(bool always, Job* job) {
 }
 
 // Activations of whole blocks: of all but the last one at most.
-void RoundActivations(const Degrees& degrees, Job* job) {
+void RoundActivations(const AxisDegrees& degrees, Job* job) {
   proto::Recipe& recipe = job->recipe;
   proto::Offload& offload = *recipe.mutable_offload();
   if (!offload.has_activations()) return;
@@ -93,7 +93,7 @@ std::vector<proto::Recompute> NearRecompute(System system, const SlicePolicies& 
   return {};
 }
 
-void RoundMegatron(Job* job, Degrees degrees) {
+void RoundMegatron(Job* job, AxisDegrees degrees) {
   proto::Recipe& recipe = job->recipe;
   const int before = CountSplit(recipe);
   int parts = before;
@@ -129,7 +129,7 @@ void RoundMegatron(Job* job, Degrees degrees) {
   if (GathersPositions(degrees, recipe)) recipe.mutable_recompute()->set_gather(true);
 }
 
-void RoundTorchtitan(Job* job, Degrees degrees) {
+void RoundTorchtitan(Job* job, AxisDegrees degrees) {
   proto::Recipe& recipe = job->recipe;
   const bool pipe = degrees.pipe > 1;
   const int before = CountSplit(recipe);
@@ -192,7 +192,7 @@ void RoundTrainer(Job* job) {
 
 }  // namespace
 
-void RoundDeepSpeed(Job* job, Degrees degrees) {
+void RoundDeepSpeed(Job* job, AxisDegrees degrees) {
   RoundTrainer(job);
   proto::Recipe& recipe = job->recipe;
   proto::Offload& offload = *recipe.mutable_offload();
@@ -206,7 +206,7 @@ void RoundDeepSpeed(Job* job, Degrees degrees) {
   if (parts == 3) recipe.set_gather(proto::EACH_USE);
 }
 
-void RoundAccelerate(Job* job, Degrees degrees) {
+void RoundAccelerate(Job* job, AxisDegrees degrees) {
   RoundTrainer(job);
   proto::Recipe& recipe = job->recipe;
   const int before = CountSplit(recipe);

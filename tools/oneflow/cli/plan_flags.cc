@@ -25,7 +25,7 @@
 #include "tools/oneflow/cli/flag_table.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/idle_flags.h"
-#include "tools/oneflow/cli/plan_file.h"
+#include "tools/oneflow/cli/named_graph.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/warn_of_axes.h"
@@ -209,7 +209,9 @@ std::string CheckpointOfResume(const proto::Run& run) {
 
 absl::StatusOr<GraphSource> GraphFromFlags(const Arguments& args) {
   if (FLAGS_graph.empty() && args.file.model().has_family()) {
-    const absl::StatusOr<proto::Model> model = CompleteModel(args.file.model());
+    proto::Model said = args.file.model();
+    RETURN_IF_ERROR(SetGiven(ModelRows(), args, &said));
+    const absl::StatusOr<proto::Model> model = CompleteModel(said);
     RETURN_IF_ERROR(Annotate(model.status(), FLAGS_recipe));
     return GraphSource{BuildModel(*model), FLAGS_recipe, {}};
   }
@@ -218,11 +220,8 @@ absl::StatusOr<GraphSource> GraphFromFlags(const Arguments& args) {
     ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
     ASSIGN_OR_RETURN(path, FindCheckpoint(run));
     path += "/graph.textproto";
-  } else if (IsPlanFile(path)) {
-    ASSIGN_OR_RETURN(const proto::Plan plan, ReadPlan(path));
-    return GraphSource{plan.graph(), path, {}};
   }
-  return ReadGraphFile(path);
+  return ReadGraphArgument(args, path);
 }
 
 namespace {

@@ -48,8 +48,8 @@ absl::StatusOr<PlanRequest> RequestFromFlags(const Arguments& args, proto::Recip
 // The newest checkpoint that can be opened of a run that goes on from one; empty otherwise.
 std::string CheckpointOfResume(const proto::Run& run);
 
-// The graph of --graph, also of a plan; without it, that of the model of --recipe, or of the
-// checkpoint that the run begins with, or goes on from.
+// The graph of --graph, of a file, a plan or a named model (named_graph.h); without it, that of the
+// model of --recipe, or of the checkpoint that the run begins with, or goes on from.
 absl::StatusOr<GraphSource> GraphFromFlags(const Arguments& args);
 
 // The text of --program after a pass of compile: TextAfter in compile.h.

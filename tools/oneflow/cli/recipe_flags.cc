@@ -21,6 +21,7 @@
 #include "tools/oneflow/cli/drop_dependents.h"
 #include "tools/oneflow/cli/flag_value.h"
 #include "tools/oneflow/cli/flags.h"
+#include "training/hugging_face/named_model.h"
 #include "training/trainer/processes/launch.h"
 
 namespace oneflow {
@@ -160,7 +161,8 @@ std::vector<std::string> ClearSearched(proto::Recipe* recipe) {
 absl::Status CheckThere(const std::string& recipe, const std::string& name,
                         const std::string& path) {
   std::error_code ignored;  // the reader of the file reports an error
-  const bool is_name = name == "cluster" && path.find_first_of("./") == path.npos;
+  const bool is_name = (name == "cluster" && path.find_first_of("./") == path.npos) ||
+                       (name == "graph" && NamesModel(path));
   if (is_name || std::filesystem::exists(path, ignored)) return absl::OkStatus();
   return InputError(absl::StrCat(recipe, ": ", name, "=", path),
                     "is not there; the path is relative to the working directory",

@@ -1,5 +1,4 @@
 // oneflow search: the best plan for a model, a cluster and a memory.
-#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,11 +26,13 @@
 #include "tools/oneflow/cli/device_range.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/interrupt.h"
+#include "tools/oneflow/cli/named_graph.h"
 #include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/shell_word.h"
 #include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/explain/keep_freed_memory.h"
 #include "tools/oneflow/explain/recipe_file.h"
 #include "tools/oneflow/explain/search_largest.h"
 #include "tools/oneflow/explain/search_pareto.h"
@@ -41,27 +42,18 @@ namespace {
 
 constexpr int64_t kMostPlans = 1000;
 
-// Memory that is freed is kept for the next plan. A choice of layouts takes and frees tables of
-// megabytes, and where the system takes them back each time, a fifth of a search goes to clearing
-// pages.
-void KeepFreedMemory() {
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, 256 << 20);
-  mallopt(M_TOP_PAD, 32 << 20);
-  mallopt(M_ARENA_MAX, 4);
-}
-
 // The flags that compile takes, too, as they were given, and the kind of devices. Without --memory
 // with --pareto and --graph and --batch with --largest, where they differ; and without --recipe,
 // where the graph is given: what it says is among the flags.
 std::string GivenFlags(const Arguments& args, proto::DeviceKind kind) {
   std::vector<std::string> words;
   for (const auto& [name, value] : args.flags) {
-    const bool own = name == "out" || name == "format" || name == "threads" ||
-                     name == "imbalance" || (name == "memory" && FLAGS_pareto) ||
-                     ((name == "graph" || name == "batch") && FLAGS_largest) ||
-                     (name == "recipe" && !FLAGS_graph.empty()) ||
-                     FindRow(CandidateRows(), name) != nullptr;
+    const bool own =
+        name == "out" || name == "format" || name == "threads" || name == "imbalance" ||
+        (name == "memory" && FLAGS_pareto) ||
+        ((name == "graph" || name == "batch" || name == "sequence" || name == "approximate") &&
+         FLAGS_largest) ||
+        (name == "recipe" && !FLAGS_graph.empty()) || FindRow(CandidateRows(), name) != nullptr;
     if (own || FindFlag(verbs::kCompile, name) == nullptr) continue;
     words.push_back(ShellWord(absl::StrCat("--", name, "=", value)));
   }
@@ -82,6 +74,7 @@ absl::StatusOr<SearchSpec> SpecFromFlags(const Arguments& args, int64_t devices)
     RETURN_IF_ERROR(AddFixes("--fix=", fix, &spec.fixed));
   }
   ASSIGN_OR_RETURN(spec.source, GraphFromFlags(args));
+  if (!FLAGS_out_recipe.empty()) RETURN_IF_ERROR(CheckExact(spec.source.graph, "recipe"));
   if (spec.source.graph.has_mesh()) {
     std::fprintf(stderr, "oneflow: warning: the mesh of %s is not used: search chooses one\n",
                  spec.source.file.c_str());
@@ -152,6 +145,9 @@ absl::Status WriteRecipe(const Arguments& args, const proto::Plan& plan) {
   if (!FLAGS_graph.empty()) {
     model.Clear();
     model.set_graph(FLAGS_graph);
+  }
+  if (!FLAGS_graph.empty() && NamesModel(FLAGS_graph)) {
+    ASSIGN_OR_RETURN(model, SayNamedModel(args, FLAGS_graph));
   }
   const std::string cluster = ChangesCluster(args) ? FLAGS_out : FLAGS_cluster;
   const std::string text =

@@ -303,6 +303,7 @@ absl::Status Submit(const Arguments& args) {
   RETURN_IF_ERROR(CheckFiles("data", run.data()));
   if (run.has_eval_data()) RETURN_IF_ERROR(CheckFiles("eval_data", run.eval_data()));
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
+  RETURN_IF_ERROR(CheckExact(plan.graph(), "job"));
   RETURN_IF_ERROR(CheckSpec(spec, plan));
   RETURN_IF_ERROR(CheckProgram(spec, plan));
   ASSIGN_OR_RETURN(spec.gpus, CountGpus(plan, spec.processes(), run.logical_devices()));

@@ -13,6 +13,7 @@
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/model/model.h"
 #include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/named_graph.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 
@@ -80,13 +81,44 @@ absl::StatusOr<std::string> FindFamilyName(const std::vector<std::string>& words
                         " with --preset=NAME or --layers=N ...");
 }
 
-absl::Status WriteModelFiles(const Arguments& args) {
+struct BuiltModel {
+  proto::Model model;
+  proto::Graph graph;
+};
+
+// --from names the model.
+absl::StatusOr<BuiltModel> BuildFrom(const Arguments& args) {
+  const std::string from = "--from=" + FLAGS_from;
+  if (!args.positional.empty()) {
+    return InputError(from, "is given beside the family \"" + args.positional[0] + "\"",
+                      "leave one of the two out");
+  }
+  if (args.Given("preset")) {
+    return InputError(from, "is given beside --preset=" + args.Repeated("preset")[0],
+                      "leave one of the two out");
+  }
+  ASSIGN_OR_RETURN(NamedModel named, NamedModelFromFlags(args, FLAGS_from));
+  return BuiltModel{std::move(named.model), std::move(named.graph)};
+}
+
+absl::StatusOr<BuiltModel> BuildSaid(const Arguments& args) {
+  if (args.Given("from")) return BuildFrom(args);
+  if (FLAGS_approximate) {
+    return InputError("--approximate", "acts on nothing without --from", "leave it out");
+  }
   proto::Model said;
   ASSIGN_OR_RETURN(*said.mutable_family(), FindFamilyName(args.positional));
   RETURN_IF_ERROR(SetGiven(ModelRows(), args, &said));
+  BuiltModel built;
+  ASSIGN_OR_RETURN(built.model, CompleteModel(said));
+  built.graph = BuildModel(built.model);
+  return built;
+}
+
+absl::Status WriteModelFiles(const Arguments& args) {
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=model.textproto");
-  ASSIGN_OR_RETURN(const proto::Model model, CompleteModel(said));
-  const proto::Graph graph = BuildModel(model);
+  ASSIGN_OR_RETURN(const BuiltModel built, BuildSaid(args));
+  const auto& [model, graph] = built;
   RETURN_IF_ERROR(WriteFile(FLAGS_out, GraphFileText(graph)));
   std::printf("%s: %lld parameters, %d ops; %s\n", FLAGS_out.c_str(),
               static_cast<long long>(CountParameters(graph)), graph.op_size(),
@@ -97,14 +129,16 @@ absl::Status WriteModelFiles(const Arguments& args) {
 }  // namespace
 
 Verb ModelVerb() {
-  return {verbs::kModel, "write the logical graph of a GPT or a Llama",
-          "oneflow model gpt --preset=gpt2-124m --out=gpt.textproto\n"
-          "oneflow model gpt --layers=4 --heads=4 --hidden=128 --sequence=64 --vocab=256 "
-          "--bias=false --out=small.textproto\n"
-          "oneflow model gpt --preset=gpt3-175b --attention=unfused --dropout=0.1 --masks=stored "
-          "--out=megatron.textproto\n"
-          "oneflow model llama --preset=llama3.1-8b --sequence=8192 --out=llama.textproto\n",
-          WriteModelFiles, /*words=*/"gpt|llama"};
+  return {
+      verbs::kModel, "write the logical graph of a GPT or a Llama",
+      "oneflow model gpt --preset=gpt2-124m --out=gpt.textproto\n"
+      "oneflow model gpt --layers=4 --heads=4 --hidden=128 --sequence=64 --vocab=256 "
+      "--bias=false --out=small.textproto\n"
+      "oneflow model gpt --preset=gpt3-175b --attention=unfused --dropout=0.1 --masks=stored "
+      "--out=megatron.textproto\n"
+      "oneflow model llama --preset=llama3.1-8b --sequence=8192 --out=llama.textproto\n"
+      "oneflow model --from=models/Qwen2.5-7B/config.json --sequence=4096 --out=qwen.textproto\n",
+      WriteModelFiles, /*words=*/"gpt|llama"};
 }
 
 }  // namespace oneflow

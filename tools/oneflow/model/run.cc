@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/exec/runtime.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "tools/oneflow/cli/backend_flags.h"
@@ -111,6 +112,7 @@ absl::Status RunGraph(const Arguments& args) {
                       "add --fetch=NAME=FILE.npy");
   }
   ASSIGN_OR_RETURN(const proto::Plan plan, PlanFromFlags(args));
+  RETURN_IF_ERROR(CheckExact(plan.graph(), "run"));
   if (FindProgram(plan, "run") == nullptr) {
     return InputError(FLAGS_graph.empty() ? FLAGS_plan : FLAGS_graph, "the plan has no program run",
                       "use `oneflow train` or `oneflow generate` for a model that reads tokens");

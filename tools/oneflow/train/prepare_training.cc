@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/train/learning_rate.h"
 #include "tools/oneflow/cli/check_decay.h"
 #include "tools/oneflow/cli/plan_flags.h"
@@ -36,6 +37,7 @@ absl::Status CheckKeepsSource(const proto::Run& run) {
 }  // namespace
 
 absl::StatusOr<PreparedTraining> PrepareTraining(proto::Run run, proto::Plan plan) {
+  RETURN_IF_ERROR(CheckExact(plan.graph(), "training"));
   ASSIGN_OR_RETURN(ModelFacts model, FactsOfModel(plan));
   if (run.has_init_from()) {
     ASSIGN_OR_RETURN(*run.mutable_init_from(),

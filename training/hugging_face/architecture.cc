@@ -1,0 +1,169 @@
+#include "training/hugging_face/architecture.h"
+
+#include <algorithm>
+
+namespace oneflow {
+namespace {
+
+using Norm = Architecture::Norm;
+using Positions = Architecture::Positions;
+using QkNorm = Architecture::QkNorm;
+
+constexpr double kTrainingFlops = 6;  // of a weight and a token: 2 forward, 4 backward
+
+// Elements of variables, and the weights among them that a token is multiplied with.
+struct Weights {
+  int64_t all = 0, multiplied = 0;
+
+  void AddProduct(int64_t elements) { AddProduct(elements, elements); }
+  void AddProduct(int64_t elements, int64_t of_a_token) {
+    all += elements;
+    multiplied += of_a_token;
+  }
+  void Add(int64_t elements) { all += elements; }
+};
+
+int64_t ValueDim(const Architecture& a) { return a.value_dim > 0 ? a.value_dim : a.head_dim; }
+
+int64_t LinearLayers(const Architecture& a) { return std::min(a.linear_layers, a.layers); }
+
+int64_t CountNorm(Norm norm, int64_t width) {
+  switch (norm) {
+    case Norm::kRms:
+    case Norm::kLayerWithoutBias: return width;
+    case Norm::kLayer: return 2 * width;
+    case Norm::kWithoutWeights: return 0;
+  }
+  return 0;
+}
+
+void AddAttention(const Architecture& a, int64_t layers, Weights& w) {
+  const int64_t values = a.heads * ValueDim(a);
+  if (a.latent_rank > 0) {
+    const int64_t queries = a.heads * a.head_dim;
+    w.AddProduct(layers *
+                 (a.query_rank > 0 ? a.query_rank * (a.hidden + queries) : a.hidden * queries));
+    w.Add(layers * (a.query_rank + a.latent_rank));  // their norms
+    w.AddProduct(layers * a.hidden * (a.latent_rank + a.rotary_dim));
+    w.AddProduct(layers * a.latent_rank * a.heads * (a.head_dim - a.rotary_dim + ValueDim(a)));
+  } else {
+    const int64_t projected =
+        a.heads * a.head_dim * (a.gated_attention ? 2 : 1) + a.groups * (a.head_dim + ValueDim(a));
+    w.AddProduct(layers * a.hidden * projected);
+    if (a.qkv_bias) w.Add(layers * projected);
+    if (a.qk_norm == QkNorm::kOfHead) w.Add(layers * 2 * a.head_dim);
+    if (a.qk_norm == QkNorm::kOfAllHeads) w.Add(layers * (a.heads + a.groups) * a.head_dim);
+  }
+  w.AddProduct(layers * values * a.hidden);
+  if (a.proj_bias) w.Add(layers * a.hidden);
+  if (a.sinks) w.Add(layers * a.heads);
+}
+
+void AddLinearAttention(const Architecture& a, int64_t layers, Weights& w) {
+  const int64_t keys = a.linear_key_heads * a.linear_key_dim;
+  const int64_t values = a.linear_value_heads * a.linear_value_dim;
+  w.AddProduct(layers * a.hidden * 2 * (keys + values));       // queries, keys, values, gates
+  w.AddProduct(layers * a.hidden * 2 * a.linear_value_heads);  // rates
+  w.AddProduct(layers * (2 * keys + values) * a.linear_kernel);
+  w.Add(layers * (2 * a.linear_value_heads + a.linear_value_dim));
+  w.AddProduct(layers * values * a.hidden);
+}
+
+// The elements of an MLP of a width.
+int64_t CountMlp(const Architecture& a, int64_t width) {
+  return (a.gated ? 3 : 2) * a.hidden * width;
+}
+int64_t CountMlpBiases(const Architecture& a, int64_t width) {
+  return (a.gated ? 2 : 1) * width + a.hidden;
+}
+
+void AddMlps(const Architecture& a, Weights& w) {
+  const int64_t dense = a.experts > 0 ? std::min(a.dense_layers, a.layers) : a.layers;
+  const int64_t mixtures = a.layers - dense;
+  w.AddProduct(dense * CountMlp(a, a.inner));
+  if (a.mlp_bias) w.Add(dense * CountMlpBiases(a, a.inner));
+  if (mixtures == 0) return;
+  const int64_t expert = CountMlp(a, a.expert_inner);
+  w.AddProduct(mixtures * a.experts * expert, mixtures * a.experts_per_token * expert);
+  if (a.expert_bias) w.Add(mixtures * a.experts * CountMlpBiases(a, a.expert_inner));
+  w.AddProduct(mixtures * a.hidden * a.experts);
+  if (a.router_bias) w.Add(mixtures * a.experts);
+  w.AddProduct(mixtures * CountMlp(a, a.shared_inner));
+  if (a.shared_gate) w.AddProduct(mixtures * a.hidden);
+}
+
+// Products of queries with keys and of weights with values, of all layers and of one token.
+double CountAttentionElements(const Architecture& a) {
+  const int64_t layers = a.layers - LinearLayers(a);
+  const int64_t windowed = a.window == 0           ? 0
+                           : a.windowed_layers < 0 ? layers
+                                                   : std::min(a.windowed_layers, layers);
+  const double of_a_key = static_cast<double>(a.heads * (a.head_dim + ValueDim(a)));
+  const double keys = static_cast<double>((layers - windowed) * a.sequence +
+                                          windowed * std::min(a.window, a.sequence));
+  // The delta rule reads the state of each head, corrects it and adds to it.
+  const double states =
+      3.0 * static_cast<double>(LinearLayers(a) * a.linear_value_heads * a.linear_key_dim) *
+      static_cast<double>(a.linear_value_dim);
+  return of_a_key * keys + states;
+}
+
+}  // namespace
+
+ArchitectureSize CountArchitecture(const Architecture& a) {
+  Weights w;
+  const int64_t width = a.embedding_width > 0 ? a.embedding_width : a.hidden;
+  w.Add(a.vocab * width);
+  w.AddProduct(a.tied ? 0 : a.vocab * width, a.vocab * width);
+  if (a.embedding_width > 0) w.AddProduct(2 * width * a.hidden);
+  if (a.head_bias) w.Add(a.vocab);
+  if (a.positions == Positions::kLearned) {
+    w.Add((a.learned_rows > 0 ? a.learned_rows : a.sequence) * a.hidden);
+  }
+  AddAttention(a, a.layers - LinearLayers(a), w);
+  AddLinearAttention(a, LinearLayers(a), w);
+  AddMlps(a, w);
+  const int64_t norms =
+      a.layers * a.block_norms + (a.final_norm ? 1 : 0) + (a.embedding_norm ? 1 : 0);
+  w.Add(norms * CountNorm(a.norm, a.hidden));
+  return {w.all, kTrainingFlops * (static_cast<double>(w.multiplied) + CountAttentionElements(a))};
+}
+
+Architecture DescribeModel(const proto::Model& model) {
+  Architecture a{.layers = model.layers(),
+                 .hidden = model.hidden(),
+                 .vocab = model.vocab(),
+                 .sequence = model.sequence(),
+                 .tied = model.tied(),
+                 .heads = model.heads(),
+                 .norm_epsilon = model.norm_epsilon()};
+  if (model.family() == "gpt") {
+    a.positions = Positions::kLearned;
+    a.groups = model.heads();
+    a.head_dim = model.hidden() / model.heads();
+    a.inner = 4 * model.hidden();
+    a.gated = false;
+    a.activation = kGptActivation;
+    a.qkv_bias = a.proj_bias = a.mlp_bias = model.bias();
+    a.norm = model.bias() ? Norm::kLayer : Norm::kLayerWithoutBias;
+    return a;
+  }
+  a.theta = model.theta();
+  a.rope_scaling = model.rope_scaling();
+  a.groups = model.groups();
+  a.head_dim = model.head_dim();
+  a.qkv_bias = model.qkv_bias();
+  a.qk_norm = model.qk_norm() ? QkNorm::kOfHead : QkNorm::kNone;
+  a.window = model.window();
+  (model.experts() > 0 ? a.expert_inner : a.inner) = model.inner();
+  if (model.experts() == 0) return a;
+  a.experts = model.experts();
+  a.experts_per_token = model.experts_per_token();
+  a.shared_inner = model.shared_inner();
+  a.norm_topk_prob = model.norm_topk_prob();
+  a.scores = model.scores();
+  a.moved_choices = model.bias_rate() > 0;
+  return a;
+}
+
+}  // namespace oneflow
