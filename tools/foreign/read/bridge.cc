@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
 #include "tools/foreign/read/bridge_parts.h"
@@ -84,6 +85,7 @@ class BridgeReading {
  private:
   absl::Status AddFile();
   void AddWords();
+  void CheckOverride(const Word& word);
   void AddDevices();
   void Rename();
   void RenameNemo1();
@@ -167,6 +169,28 @@ void BridgeReading::AddWords() {
     words.push_back(word);
   }
   for (Setting& setting : ParseFlags(words, nullptr)) flags_.Add(std::move(setting));
+}
+
+// Hydra lets a word without "+" change only what the file of NeMo has.
+void BridgeReading::CheckOverride(const Word& word) {
+  if (kind_ != BridgeKind::kNemo1 || places_.all().empty()) return;
+  if (word.text.starts_with('+') || word.text.starts_with('~')) return;
+  const Setting setting = ParseBridgeOverride(word);
+  std::vector<std::string> known;
+  for (const Setting& place : places_.all()) {
+    if (place.key == setting.key || place.key.starts_with(setting.key + ".")) return;
+    known.push_back(place.key);
+  }
+  const std::string near = Nearest(setting.key, known);
+  const size_t dot = setting.key.rfind('.');
+  facts_.broken.push_back(
+      {.rule = "no unknown key",
+       .numbers = setting.name,
+       .theirs = absl::StrCat("Could not override '", setting.key, "'. Key '",
+                              setting.key.substr(dot + 1), "' is not in struct"),
+       .mend = near.empty() ? absl::StrCat("+", word.text)
+                            : absl::StrCat(near, "=", setting.ValueText()),
+       .where = word.where});
 }
 
 void BridgeReading::AddDevices() {
@@ -415,6 +439,7 @@ absl::StatusOr<Facts> BridgeReading::Read() {
   if (sources_.launch) {
     for (const Word& word : sources_.launch->arguments) {
       if (!word.text.starts_with('-') && IsBridgeOverride(word.text)) {
+        CheckOverride(word);
         places_.Add(ParseBridgeOverride(word));
       }
     }
@@ -479,6 +504,11 @@ absl::StatusOr<Facts> BridgeReading::Read() {
     facts_.settings.push_back(second);
   }
   CheckLengths(&facts_);
+  for (const char* recipe : {"recipe", "factory"}) {
+    if (!flags_.Has(recipe)) continue;
+    facts_.unread.push_back(
+        absl::StrCat(flags_.Where(recipe), ": a recipe in Python: what it sets is not read"));
+  }
   for (Setting flag : flags_.all()) {
     flag.list = IsFileFlag(flag.key) ? List::kTaken : List::kNoEffect;
     if (!IsFileFlag(flag.key) && flag.key != "dryrun" && flag.key != "debug") {

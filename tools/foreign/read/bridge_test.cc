@@ -283,6 +283,15 @@ TEST_CASE("NeMo 1: Llama 3 70B on 128 GPUs") {
   CHECK(facts.broken.empty());
 }
 
+TEST_CASE("NeMo 1: a word without + changes only what is there") {
+  const Facts facts = Read(kNemo,
+                           "python megatron_gpt_pretraining.py model.tensor_model_paralel_size=4 "
+                           "+model.context_parallel_size=2");
+  REQUIRE(facts.broken.size() == 1);
+  CHECK(facts.broken[0].mend == "model.tensor_model_parallel_size=4");
+  CHECK(facts.degrees.context == 2);
+}
+
 TEST_CASE("NeMo 1: what cannot be resolved is named") {
   const Facts facts =
       Read(absl::StrReplaceAll(kNemo, {{"${.encoder_seq_length}", "${oc.env:LENGTH}"}}), "");

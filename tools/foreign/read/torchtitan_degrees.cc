@@ -24,7 +24,7 @@ int64_t TitanFacts::Degree(std::string_view key, int64_t least) {
 }
 
 void TitanFacts::ReadDegrees() {
-  Degrees& degrees = facts_.degrees;
+  DegreeFacts& degrees = facts_.degrees;
   replicate_ = Degree("parallelism.data_parallel_replicate_degree");
   shard_ = Degree("parallelism.data_parallel_shard_degree", -1);
   degrees.tensor = Degree("parallelism.tensor_parallel_degree");
@@ -49,7 +49,7 @@ void TitanFacts::ReadDegrees() {
 }
 
 void TitanFacts::CheckWorld() {
-  Degrees& degrees = facts_.degrees;
+  DegreeFacts& degrees = facts_.degrees;
   const int64_t world = *facts_.devices;
   const int64_t rest = replicate_ * degrees.tensor * degrees.pipe * degrees.context;
   const int64_t shard = shard_ > 0 ? shard_ : world / rest;
@@ -215,7 +215,7 @@ void TitanFacts::ReadBatch() {
 }
 
 void TitanFacts::CheckPositions() {
-  const Degrees& degrees = facts_.degrees;
+  const DegreeFacts& degrees = facts_.degrees;
   if (!facts_.sequence) return;
   const int64_t parts = (facts_.sequence_parallel ? degrees.tensor : 1) *
                         (degrees.context > 1 ? 2 * degrees.context : 1);

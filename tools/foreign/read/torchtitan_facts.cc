@@ -53,10 +53,19 @@ void TitanFacts::ReadOptimizer() {
         optimizer.beta1 = numbers["betas"][0].get<double>();
         optimizer.beta2 = numbers["betas"][1].get<double>();
       }
-      if (groups.size() == 1) given_.Put("optimizer.param_groups", List::kTaken);
+      for (const Setting& setting : std::vector<Setting>(given_.all())) {
+        if (groups.size() == 1 && setting.key.starts_with("optimizer.param_groups[")) {
+          given_.Put(setting.key, List::kTaken);
+        }
+      }
     }
   }
-  optimizer.clip = Number("training.max_norm").value_or(1.0);
+  // inf clips nothing.
+  const nlohmann::json* norm = given_.Value("training.max_norm");
+  const bool is_infinite =
+      norm != nullptr && ((norm->is_number_float() && std::isinf(norm->get<double>())) ||
+                          (norm->is_string() && norm->get<std::string>() == "inf"));
+  optimizer.clip = is_infinite ? 0 : Number("training.max_norm").value_or(1.0);
   optimizer.steps = Int("training.steps").value_or(10000);
   const int64_t total = Int("lr_scheduler.total_steps").value_or(*optimizer.steps);
   optimizer.warmup_steps = std::min(Int("lr_scheduler.warmup_steps").value_or(200), total);
@@ -71,8 +80,10 @@ void TitanFacts::ReadOptimizer() {
   if (!ratio) {
     optimizer.decay_steps = total;
   } else {
-    const int64_t decay = std::llround(total * *ratio);
-    if (decay >= total - *optimizer.warmup_steps) {
+    const int64_t decay = std::llround(static_cast<double>(total) * *ratio);
+    if (decay == 0) {
+      optimizer.schedule = "constant";
+    } else if (decay >= total - *optimizer.warmup_steps) {
       optimizer.decay_steps = total;
       given_.Put("lr_scheduler.decay_ratio", List::kTaken);
     } else {

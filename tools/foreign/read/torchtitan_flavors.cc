@@ -51,23 +51,6 @@ constexpr TitanFlavor kTitanFlavors[] = {
     {"gpt_oss", "120b", 36, 2880, 64, 8, 64, 2880, 201088, 150000, false, 128, 4, 2880},
 };
 
-int64_t ExpertParameters(const TitanFlavor& f) {
-  return f.experts * 3 * f.hidden * f.expert_ffn + 3 * f.hidden * f.shared_ffn +
-         f.experts * f.hidden;
-}
-
-// Blocks with an MLP in the place of experts, where every block here has experts.
-void AddDenseBlocks(const TitanFlavor& f, ShapeNumbers* shape) {
-  if (f.dense == 0) return;
-  const int64_t here =
-      shape->experts * (3 * f.hidden * f.expert_ffn + f.hidden) + 3 * f.hidden * f.shared_ffn;
-  shape->differences.push_back(
-      {.what = absl::StrCat(f.dense, " of ", f.layers, " blocks have an MLP ", f.ffn,
-                            " wide and no experts"),
-       .parameters = f.dense * 3 * f.hidden * f.ffn + (f.layers - f.dense) * ExpertParameters(f) -
-                     f.layers * here});
-}
-
 ShapeNumbers LlamaShape(const TitanFlavor& f) {
   ShapeNumbers shape{.layers = f.layers, .hidden = f.hidden, .heads = f.heads, .groups = f.groups};
   shape.ffn = f.ffn;
@@ -83,16 +66,14 @@ ShapeNumbers LlamaShape(const TitanFlavor& f) {
   shape.experts_per_token = f.top_k;
   shape.expert_ffn = f.expert_ffn;
   shape.shared_ffn = f.shared_ffn;
+  shape.dense_layers = f.dense;
   return shape;
 }
 
-void DescribeLlama4(const TitanFlavor& f, std::string_view flavor, ShapeNumbers* shape) {
+void DescribeLlama4(std::string_view flavor, ShapeNumbers* shape) {
   shape->scores = "sigmoid";
   shape->norm_topk_prob = false;
   shape->bias_rate = 1e-3;
-  // The nearest in bytes where half of the blocks have experts: half as many experts in each.
-  if (f.dense != 0) shape->experts = f.experts * (f.layers - f.dense) / f.layers;
-  AddDenseBlocks(f, shape);
   shape->differences.push_back({.what = "scores weigh the inputs of experts, not their outputs"});
   if (flavor != "17bx128e") {
     shape->differences.push_back({.what = "rotary frequencies scaled by 16 without a blend"});
@@ -105,24 +86,17 @@ void DescribeLlama4(const TitanFlavor& f, std::string_view flavor, ShapeNumbers*
 }
 
 // Latent attention: queries, keys and values through narrow products.
-void DescribeDeepSeek(const TitanFlavor& f, std::string_view flavor, ShapeNumbers* shape) {
-  constexpr int64_t kLatent = 512, kRotary = 64, kHead = 128;
-  const int64_t query_latent = flavor == "236B" || flavor == "671B" ? 1536 : 0;
-  const int64_t queries = f.heads * (kHead + kRotary);
-  const int64_t theirs =
-      (query_latent == 0 ? f.hidden * queries
-                         : f.hidden * query_latent + query_latent + query_latent * queries) +
-      f.hidden * (kLatent + kRotary) + kLatent + kLatent * f.heads * 2 * kHead +
-      f.heads * kHead * f.hidden;
-  const int64_t ours = 4 * f.hidden * f.heads * kHead;
-  shape->differences.push_back(
-      {.what = "latent attention: keys and values of 512, and 64 more positions in each head",
-       .parameters = f.layers * (theirs - ours)});
+void DescribeDeepSeek(std::string_view flavor, ShapeNumbers* shape) {
+  const bool is_large = flavor == "236B" || flavor == "671B";
+  shape->query_rank = is_large ? 1536 : 0;
+  shape->latent_rank = 512;
+  shape->rotary_dim = 64;
+  shape->value_dim = shape->head_dim;
+  shape->head_dim += shape->rotary_dim;
   shape->scores = flavor == "671B" ? "sigmoid" : "softmax";
   shape->norm_topk_prob = flavor == "671B";
   shape->bias_rate = 1e-3;
-  AddDenseBlocks(f, shape);
-  if (query_latent != 0) {
+  if (is_large) {
     shape->differences.push_back({.what = "tokens choose among groups of experts first"});
   }
 }
@@ -138,7 +112,7 @@ void DescribeGptOss(const TitanFlavor& f, ShapeNumbers* shape) {
            f.layers * (f.hidden + f.experts + f.experts * (2 * f.expert_ffn + f.hidden))});
   shape->differences.push_back({.what = "every second block sees 128 positions: fewer FLOPs"});
   shape->differences.push_back({.what = "the gate is clamped at 7"});
-  shape->differences.push_back({.what = "rotary frequencies scaled by YaRN"});
+  shape->other_scaling = "yarn";
 }
 
 // "8B" of "8B_flex": kernels of attention and layouts of weights change no number.
@@ -236,7 +210,12 @@ constexpr TitanNamed kTitanNamed[] = {
 
 }  // namespace
 
-TitanModel FindTitanModel(const std::string& name, const std::string& flavor) {
+TitanModel FindTitanModel(const std::string& full_name, const std::string& flavor) {
+  // "simple_fsdp.llama3" and "llama3_ft" are llama3 trained in another way.
+  std::string name = full_name.substr(full_name.rfind('.') + 1);
+  for (const std::string_view suffix : {"_ft", "_simple_fsdp"}) {
+    if (name.ends_with(suffix)) name.erase(name.size() - suffix.size());
+  }
   if (name.starts_with("flux")) {
     return {.what_is_wrong = "makes images: it is not a model of text",
             .mend = "a model of text, such as llama3"};
@@ -260,9 +239,9 @@ TitanModel FindTitanModel(const std::string& name, const std::string& flavor) {
       shape.qk_norm = true;
       shape.norm_epsilon = 1e-6;
     } else if (name == "llama4") {
-      DescribeLlama4(f, flavor, &shape);
+      DescribeLlama4(flavor, &shape);
     } else if (name == "deepseek_v3") {
-      DescribeDeepSeek(f, plain, &shape);
+      DescribeDeepSeek(plain, &shape);
     } else {
       DescribeGptOss(f, &shape);
     }
@@ -281,6 +260,9 @@ TitanModel FindTitanModel(const std::string& name, const std::string& flavor) {
 
 std::optional<std::string> FindTitanNamed(std::string_view name) {
   std::string_view more;
+  for (const std::string_view prefix : {"graph_trainer_", "torchft_", "simple_fsdp_"}) {
+    if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+  }
   for (const std::string_view suffix : {"_float8", "_mxfp8", "_nvfp4", "_fp8"}) {
     if (!name.ends_with(suffix)) continue;
     name.remove_suffix(suffix.size());

@@ -119,13 +119,17 @@ const std::array kTitanLists = {
         "compile.components compile.backend model_spec.model.*"},
     // Sections whose keys depend on the classes that a configuration chooses.
     ListedKeys{List::kNoEffect, "dataloader.* tokenizer.* validation.dataloader.* loss.*"},
+    ListedKeys{List::kNoEquivalent, "model.converters[*",
+               "layers are replaced by others: products in FP8, or adapters"},
     // Sections without a key.
-    ListedKeys{List::kDefault,
-               "job profiling metrics model optimizer lr_scheduler training training.dataloader "
-               "parallelism checkpoint activation_checkpoint compile float8 mx quantize "
-               "quantize.linear quantize.linear.float8 quantize.linear.mx quantize.grouped_mm "
-               "quantize.grouped_mm.float8 quantize.grouped_mm.mx comm memory_estimation "
-               "fault_tolerance experimental validation validation.dataloader debug override"},
+    ListedKeys{
+        List::kDefault,
+        "job profiling metrics model optimizer lr_scheduler training training.dataloader "
+        "parallelism checkpoint activation_checkpoint compile float8 mx quantize "
+        "quantize.linear quantize.linear.float8 quantize.linear.mx quantize.grouped_mm "
+        "quantize.grouped_mm.float8 quantize.grouped_mm.mx comm memory_estimation "
+        "fault_tolerance experimental validation validation.dataloader debug override tokenizer "
+        "dataloader loss model_spec model_spec.model"},
     ListedKeys{List::kDefault, "compile.enable"},
     ListedKeys{List::kNoEquivalent, "parallelism.enable_async_tensor_parallel",
                "collectives of the tensor axis run in pieces beside their products: time"},

@@ -15,7 +15,7 @@ namespace oneflow::foreign {
 
 void TitanFacts::ReadSharding() {
   const std::string policy = Text("parallelism.fsdp_reshard_after_forward", "default");
-  const Degrees& degrees = facts_.degrees;
+  const DegreeFacts& degrees = facts_.degrees;
   ShardingFacts& sharding = facts_.sharding;
   if (policy != "default" && policy != "always" && policy != "never") {
     Break("fsdp_reshard_after_forward is default, always or never", policy,
@@ -125,7 +125,7 @@ void TitanFacts::ReadPrecision() {
                "weights, gradients and states are all in bf16: 8 bytes a parameter, not 16");
   }
   // FSDP casts the weights; where nothing is split, only plain data parallelism has autocast.
-  const Degrees& degrees = facts_.degrees;
+  const DegreeFacts& degrees = facts_.degrees;
   if (!titan_.is_2026 && shard_ == 1 && degrees.context == 1 &&
       (degrees.tensor > 1 || degrees.pipe > 1) && precision.compute != precision.master) {
     precision.compute = precision.here = precision.master;
@@ -145,6 +145,16 @@ void TitanFacts::ReadConverters() {
     }
   } else if (value != nullptr && value->is_string()) {
     names = absl::StrSplit(value->get<std::string>(), ',', absl::SkipEmpty());
+  }
+  // The JSON of 2026 has an object for each.
+  if (titan_.root != nullptr && titan_.root->contains("model_converters") &&
+      (*titan_.root)["model_converters"].contains("converters")) {
+    for (const nlohmann::ordered_json& object : (*titan_.root)["model_converters"]["converters"]) {
+      const bool has_filter = object.contains("filter_fqns") || object.contains("fqns");
+      const bool is_mx = object.contains("recipe_name") && object["recipe_name"].is_string() &&
+                         object["recipe_name"].get<std::string>().find("mx") != std::string::npos;
+      if (has_filter) names.push_back(is_mx ? "mx" : "float8");
+    }
   }
   const bool is_on_by_flag = Bool("quantize.linear.float8.enable_float8_linear", false);
   bool has_float8 = is_on_by_flag, has_mx = false, has_other = false;
