@@ -326,6 +326,23 @@ proto::Model MakeSaid(const Architecture& a, bool is_gpt) {
   return model;
 }
 
+// Above all elements of an architecture, roughly; a count of as many would not fit.
+constexpr double kMostElements = 1e17;
+double BoundElements(const Architecture& a) {
+  double width = 0;
+  for (const int64_t size :
+       {a.hidden, a.vocab / std::max<int64_t>(a.layers, 1), a.inner, a.expert_inner, a.shared_inner,
+        a.query_rank, a.latent_rank, a.rotary_dim, a.embedding_width, a.linear_kernel,
+        a.learned_rows / std::max<int64_t>(a.layers, 1)}) {
+    width += static_cast<double>(size);
+  }
+  width += 2 * static_cast<double>(a.heads) * static_cast<double>(a.head_dim + a.value_dim);
+  width += static_cast<double>(a.linear_key_heads) * static_cast<double>(a.linear_key_dim);
+  width += static_cast<double>(a.linear_value_heads) * static_cast<double>(a.linear_value_dim);
+  const double blocks = static_cast<double>(a.layers) * static_cast<double>(1 + a.experts);
+  return blocks * width * width;
+}
+
 absl::Status CheckSizes(const Architecture& a, const std::string& where) {
   const std::pair<const char*, int64_t> sizes[] = {
       {"layers", a.layers},         {"hidden size", a.hidden}, {"vocabulary", a.vocab},
@@ -339,6 +356,9 @@ absl::Status CheckSizes(const Architecture& a, const std::string& where) {
   if (a.heads % a.groups != 0) {
     return InputError(where, absl::StrCat("has ", a.groups, " groups, which do not divide its ",
                                           a.heads, " heads"));
+  }
+  if (BoundElements(a) > kMostElements) {
+    return InputError(where, "has more parameters than can be counted", "correct its sizes");
   }
   const bool mixture = IsMixture(a);
   if ((mixture ? a.expert_inner : a.inner) < 1) {

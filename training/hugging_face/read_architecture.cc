@@ -190,6 +190,11 @@ void ReadUsual(ArchitectureReader& r, const std::string& where) {
   a.sequence = r.Size({"max_position_embeddings", "n_positions", "max_seq_len", "max_seq_length",
                        "max_sequence_length", "seq_length", "n_ctx"},
                       a.sequence > 0 ? a.sequence : 2048);
+  const bool states_head = a.head_dim > 0 || r.Has({"head_dim", "kv_channels"});
+  if (!states_head && a.hidden % a.heads != 0) {
+    r.fields.Refuse(r.Name(kHeads),
+                    absl::StrCat("does not divide \"", r.Name(kHidden), "\": ", a.hidden));
+  }
   const int64_t usual_head = a.head_dim > 0 ? a.head_dim : std::max<int64_t>(a.hidden / a.heads, 1);
   a.head_dim = r.Size({"head_dim", "kv_channels", "attention_head_dim"}, usual_head);
   a.inner =

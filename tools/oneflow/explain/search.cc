@@ -32,6 +32,7 @@
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/shell_word.h"
 #include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/explain/emit_plan.h"
 #include "tools/oneflow/explain/keep_freed_memory.h"
 #include "tools/oneflow/explain/recipe_file.h"
 #include "tools/oneflow/explain/search_largest.h"
@@ -50,7 +51,7 @@ std::string GivenFlags(const Arguments& args, proto::DeviceKind kind) {
   for (const auto& [name, value] : args.flags) {
     const bool own =
         name == "out" || name == "format" || name == "threads" || name == "imbalance" ||
-        (name == "memory" && FLAGS_pareto) ||
+        name == "emit" || name == "emit_out" || (name == "memory" && FLAGS_pareto) ||
         ((name == "graph" || name == "batch" || name == "sequence" || name == "approximate") &&
          FLAGS_largest) ||
         (name == "recipe" && !FLAGS_graph.empty()) || FindRow(CandidateRows(), name) != nullptr;
@@ -169,6 +170,7 @@ absl::StatusOr<std::vector<NamedPart>> PartsFromFlag(const Arguments& args, cons
 // The plan that is shown first, which was priced where experts drop nothing.
 struct FirstPlan {
   absl::StatusOr<proto::Plan> to_write;  // with room for any routing; or why there is none
+  proto::Plan priced;                    // for --emit
   std::string text;                      // what it needs then, and up to which imbalance it fits
 };
 
@@ -176,11 +178,12 @@ absl::StatusOr<FirstPlan> FindFirst(const SearchSpec& spec, size_t first,
                                     const SearchResult& result, nlohmann::ordered_json* json) {
   PlanRequest request = CandidateRequest(spec.given, result.found[first].candidate);
   FirstPlan shown{.to_write = result.best};
-  const bool writes = !FLAGS_out.empty() || !FLAGS_out_recipe.empty();
+  const bool writes = !FLAGS_out.empty() || !FLAGS_out_recipe.empty() || !FLAGS_emit.empty();
   if (first != 0 && (writes || spec.given.imbalance > 0)) {
     ASSIGN_OR_RETURN(Planned planned, MakePlan(spec.source, request));
     shown.to_write = std::move(planned.plan);
   }
+  if (!FLAGS_emit.empty()) shown.priced = *shown.to_write;
   if (FindImbalance(*shown.to_write) == 0) return shown;
   const proto::Plan price = *std::move(shown.to_write);
   shown.text = absl::StrCat("plan 1 needs ", ShortBytesText(MostDeviceBytes(price)),
@@ -218,7 +221,7 @@ absl::Status WriteFirst(const Arguments& args, const absl::StatusOr<proto::Plan>
 
 absl::Status CompareParts(const Arguments& args, const SearchSpec& spec,
                           const SearchOptions& options, const ResultFrame& frame) {
-  for (const char* name : {"largest", "why_not", "pareto", "out", "out_recipe", "top"}) {
+  for (const char* name : {"largest", "why_not", "pareto", "out", "out_recipe", "emit", "top"}) {
     if (!args.Given(name)) continue;
     return InputError(absl::StrCat("--", name),
                       "acts on nothing with --compare, which shows one plan of each part",
@@ -261,11 +264,17 @@ absl::Status SearchBest(const Arguments& args, const SearchSpec& spec, const Sea
   const absl::Status written = WriteFirst(args, shown.to_write);
   const std::string file = FLAGS_out.empty() || !written.ok() ? "" : "plan 1: " + FLAGS_out + "\n";
   if (!why_not.empty()) report.json["why_not"] = why_not;
-  RETURN_IF_ERROR(Print(report.text + shown.text + why_not + file, report.json, 1));
+  ASSIGN_OR_RETURN(const EmitReport emitted,
+                   EmitPlan(args, shown.priced, spec.given.imbalance, spec.given.cluster));
+  if (!FLAGS_emit.empty()) report.json["emit"] = emitted.report.json;
+  const std::string text = report.text + shown.text + why_not + file;
+  RETURN_IF_ERROR(FLAGS_format == "json" ? Print("", report.json, 1)
+                                         : PrintBesideFiles(text, emitted));
   return written;
 }
 
 absl::Status SearchPlans(const Arguments& args) {
+  RETURN_IF_ERROR(CheckEmitFlags());
   if (FLAGS_format == "html" && !FLAGS_pareto) {
     return InputError("--format=html", "is a page of --pareto alone",
                       "use text, json, or add --pareto");
