@@ -45,7 +45,12 @@ std::optional<BridgeKind> KindOf(const nlohmann::ordered_json& root) {
                          HasMember(root, {"train", "micro_batch_size"}) ||
                          HasMember(root, {"train", "train_iters"}) || HasMember(root, {"ddp"}) ||
                          HasMember(root, {"mixed_precision"});
-  if (has_model && has_train) return BridgeKind::kBridge;
+  const bool has_batch = HasMember(root, {"train", "global_batch_size"}) ||
+                         HasMember(root, {"train", "micro_batch_size"}) ||
+                         HasMember(root, {"train", "train_iters"});
+  const bool has_more = HasMember(root, {"optimizer"}) || HasMember(root, {"scheduler"}) ||
+                        HasMember(root, {"checkpoint"}) || HasMember(root, {"logger"});
+  if ((has_model && has_train) || (has_batch && has_more)) return BridgeKind::kBridge;
   if (HasMember(root, {"_target_"}) && root["_target_"].is_string() &&
       root["_target_"].get<std::string>().find("megatron.bridge") != std::string::npos) {
     return BridgeKind::kBridge;
@@ -504,6 +509,11 @@ absl::StatusOr<Facts> BridgeReading::Read() {
     facts_.settings.push_back(second);
   }
   CheckLengths(&facts_);
+  if (is_bridge() && !places_.Has("model.num_layers") &&
+      !places_.Has("model.transformer.num_layers")) {
+    facts_.unread.push_back(
+        "the program's own recipe, which the file and the words change: what it sets is not read");
+  }
   for (const char* recipe : {"recipe", "factory"}) {
     if (!flags_.Has(recipe)) continue;
     facts_.unread.push_back(

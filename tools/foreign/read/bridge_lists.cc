@@ -65,7 +65,15 @@ constexpr ListedKeys kBridgeLists[] = {
      "model.optim.contiguous_grad_buffer model.optim.contiguous_param_buffer "
      "model.optim.grad_sync_dtype model.optim.dtype model.optim.grad_allreduce_in_fp32 "
      "model.optim.overlap_param_gather_with_optimizer_step model.optim.align_param_gather "
-     "fsdp_sharded_checkpoint fsdp_grad_reduce_dtype"},
+     "fsdp_sharded_checkpoint fsdp_grad_reduce_dtype defaults[* s3_checkpointing.* "
+     "restore_from_ckpt reset_lr reset_lr_steps validation_param_sync_overlap dist_ckpt_* "
+     "model.megatron_timer_kwargs.*"},
+    {kNoEquivalent, "fsdp", "weights are split by PyTorch's FSDP"},
+    {kNoEquivalent, "model.mcore_customization_config.* apply_embedding_scaling",
+     "blocks of another kind: the same bytes and about the same time"},
+    {kNoEquivalent, "teacher.* model.teacher.* kd_config.* model.kd_config.*",
+     "a teacher runs beside the model: its weights, and a forward more a micro-batch"},
+    {kNoEquivalent, "freeze_*", "frozen weights: fewer bytes of gradients and states"},
     {kNoEquivalent, "model.optim.sched.constant_steps optim.lr_scheduler.constant_steps",
      "steps at the least learning rate at the end: numbers, no bytes"},
     {kNoEquivalent, "ffn_dropout", "dropout within the MLP: a mask of its activations"},

@@ -174,6 +174,16 @@ train: {global_batch_size: 32, micro_batch_size: 2}
   CHECK(BridgeClassDefaults("a.B").empty());
 }
 
+TEST_CASE("a file that changes a recipe says so little") {
+  const Facts facts = Read(
+      "train: {global_batch_size: 64, micro_batch_size: 1}\n"
+      "optimizer: {lr: 0.0001}\n",
+      "torchrun --nproc_per_node=8 pretrain.py --recipe llama3_8b_pretrain");
+  CHECK(facts.questions.size() == 3);  // the model, its sequence and its vocabulary
+  CHECK(facts.unread.size() == 2);
+  CHECK(facts.batch.micro_batches == 8);
+}
+
 TEST_CASE("experts over the data axis") {
   const Facts facts = Read(kBridge,
                            "torchrun --nnodes=4 --nproc-per-node=8 pretrain.py "

@@ -258,6 +258,10 @@ absl::Status AddLaunch(const Launch& launch, Sources& sources, TitanSources* tit
   titan->settings = Settings("torchtitan");
   RETURN_IF_ERROR(AddConfigFile(named, sources, titan));
   titan->settings.Append(words);
+  if (!titan->named_from.empty() && !named.empty()) {
+    titan->settings.Put("job.config_file", List::kTaken,
+                        absl::StrCat("torchtitan's own file ", titan->named_from));
+  }
   return absl::OkStatus();
 }
 

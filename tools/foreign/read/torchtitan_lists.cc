@@ -158,6 +158,8 @@ const std::array kTitanLists = {
     ListedKeys{List::kNoEquivalent, "model.norm_type", "another norm: time",
                "rmsnorm"
                " fused_rmsnorm compiled_rmsnorm"},
+    ListedKeys{List::kNoEquivalent, "hf_transformers.model",
+               "a model by its name at Hugging Face: give it as --model=NAME"},
     ListedKeys{List::kNoEquivalent, "model.use_flex_attn", "attention by generated kernels: time"},
     ListedKeys{List::kNoEquivalent, "model.attn_mask_type",
                "attention stays within documents: fewer FLOPs", "causal"},
