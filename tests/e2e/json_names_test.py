@@ -12,7 +12,7 @@ import unittest
 from tests.e2e.cli import run
 
 GOLDEN = "tests/e2e/json_names.txt"
-NAMED_BY_DATA = ("mesh", "seconds_by_kernel", "split")  # their members are axes and kernels
+NAMED_BY_DATA = ("mesh", "seconds_by_kernel", "split", "bytes", "exchanges", "choices")  # their members are axes, kernels, stages, flags
 LETTERS = {bool: "b", int: "i", float: "f", str: "s", type(None): "null"}
 
 
@@ -67,7 +67,8 @@ class JsonNamesTest(unittest.TestCase):
                 cwd=folder)
             run("model", "llama", "--preset=llama-tiny", "--experts=4", "--out=moe.textproto", cwd=folder)
             graph, train = "--graph=gpt.textproto", ("--data=data/train.bin", "--batch=4", "--steps=8", "--threads=1")
-            run("compile", graph, "--mesh=pipe=2,data=2", "--batch=8", "--micro_batches=2", "--out=c.plan", cwd=folder)
+            run("compile", graph, "--mesh=pipe=2,data=2", "--batch=8", "--micro_batches=2", "--threads=1", "--out=c.plan", "--lock=c.lock",
+                cwd=folder)
             write("systems.textproto", 'system { name: "one" what: "One" slowdown: 1 region { sequence { most: 9 } parameters { most: 1e6 } '
                   'devices { most: 9 } device_tokens { most: 99 } runs: 2 models: 1 sigma: 0.1 } } '
                   'between_systems { sigma: 0.1 freedom: 1 what: "H100s" }')
@@ -88,6 +89,8 @@ class JsonNamesTest(unittest.TestCase):
                 "simulate, compared with --system": compared("--system=one"),
                 "verify": printed("verify", "--plan=a.plan"),
                 "diff": printed("diff", "a.plan", "b.plan"),
+                "diff --lock": printed("diff", "--lock=c.lock", "a.plan", "--fail_above=bytes:9GiB"),
+                "compile --lock": read("c.lock"),
                 "search": printed(*search, "--devices=2", "--why_not=pipe=2"),
                 "search --compare": printed(*search, "--devices=2", "--compare=data=2", "--compare=pipe=2", "--compare=data=2,pipe=2"),
                 "search --pareto": printed(*search, "--devices=1..2", "--pareto", "--price_per_device_hour=2"),

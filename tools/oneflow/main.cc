@@ -1,5 +1,5 @@
 // oneflow: the command line. `oneflow VERB --help` explains each verb, `oneflow --version` the
-// build. Exit codes: 0 good, 1 failed at run time, 2 bad input.
+// build. Exit codes: 0 good, 1 failed at run time, 2 bad input, 3 above a limit that was asked for.
 #include <sys/resource.h>
 
 #include <cstdio>

@@ -34,12 +34,13 @@ inline constexpr uint32_t kModel = 1 << 0, kCompile = 1 << 1, kExplain = 1 << 2,
 // who trains may give anew.
 inline constexpr uint32_t kFixedByPlan = 1 << 23, kOfOptimizer = 1 << 24;
 // The verbs that take a plan, or a graph and the flags to compile it with.
-inline constexpr uint32_t kWithPlan = kCompile | kExplain | kRun | kTrain | kSimulate | kSubmit;
+inline constexpr uint32_t kWithPlan =
+    kCompile | kExplain | kRun | kTrain | kSimulate | kSubmit | kDiff;
 inline constexpr uint32_t kPlanned = kWithPlan | kFixedByPlan;
 // Flags of kPlanned that a search does not choose.
 inline constexpr uint32_t kNotSearched = kPlanned | kSearch;
 inline constexpr uint32_t kOptimized =
-    kCompile | kExplain | kTrain | kSimulate | kSubmit | kSearch | kFit | kOfOptimizer;
+    kCompile | kExplain | kTrain | kSimulate | kSubmit | kSearch | kFit | kDiff | kOfOptimizer;
 // "compile"; requires one bit of a verb.
 std::string_view VerbName(uint32_t verb);
 }  // namespace verbs

@@ -14,6 +14,7 @@
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/explain/emit_plan.h"
 #include "tools/oneflow/explain/headline.h"
+#include "tools/oneflow/explain/lock_file.h"
 
 namespace oneflow {
 namespace {
@@ -32,6 +33,7 @@ absl::StatusOr<PricedPlan> PlanFor(const Arguments& args) {
 
 absl::Status CompileGraph(const Arguments& args) {
   RETURN_IF_ERROR(CheckEmitFlags());
+  RETURN_IF_ERROR(CheckLockable(args));
   ASSIGN_OR_RETURN(const PricedPlan priced, PlanFor(args));
   const proto::Plan& plan = priced.plan;
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
@@ -42,6 +44,7 @@ absl::Status CompileGraph(const Arguments& args) {
   const Report headline = MakeHeadline(priced, cluster, std::string(kProved));
   const proto::Plan& price = priced.price ? *priced.price : plan;
   ASSIGN_OR_RETURN(const EmitReport emitted, EmitPlan(args, price, FindImbalance(price), cluster));
+  RETURN_IF_ERROR(WriteLock(args, priced, headline));
   if (FLAGS_format != "json") {
     return PrintBesideFiles(headline.text + "\n" + PlanSummary(plan) + PrecisionText(plan),
                             emitted);
@@ -59,7 +62,8 @@ Verb CompileVerb() {
           "oneflow compile --graph=gpt.textproto --mesh=pipe=2,data=2,tensor=2 --batch=16 "
           "--micro_batches=4 --schedule=1f1b --out=gpt.plan\n"
           "oneflow compile --graph=gpt.textproto --mesh=data=8 --batch=64 --precision=bf16 "
-          "--device=cuda --cluster=h100 --memory=80GB --out=gpu.plan\n",
+          "--device=cuda --cluster=h100 --memory=80GB --out=gpu.plan\n"
+          "oneflow compile --graph=gpt.textproto --cluster=h100 --device=cuda --lock=plan.lock\n",
           CompileGraph};
 }
 

@@ -17,6 +17,7 @@
 #include "tools/oneflow/cli/shell_word.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/explain/fit_answer.h"
+#include "tools/oneflow/explain/fit_foreign.h"
 #include "tools/oneflow/explain/fit_model.h"
 
 namespace oneflow {
@@ -167,10 +168,7 @@ absl::StatusOr<FitOptions> OptionsFromFlags(const Arguments& args, const FitFram
 }
 
 absl::Status AskFit(const Arguments& args) {
-  if (!args.rest.empty()) {
-    return InputError("--", "is for the command line of another system",
-                      "give a model: `oneflow fit llama3.1-8b --devices=8x8 --cluster=h100`");
-  }
+  if (!args.rest.empty() || NamesForeignFiles(args.positional)) return FitForeign(args);
   if (args.positional.size() != 1) {
     return InputError("oneflow fit",
                       args.positional.empty() ? "no model is given" : "several models are given",
