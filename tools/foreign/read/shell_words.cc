@@ -68,6 +68,7 @@ void ShellCursor::SkipSeparators() {
 }
 
 std::string ShellCursor::PeekWord() const {
+  if (AtEnd()) return "";
   size_t end = at;
   while (end < text.chars.size() && !IsBlank(text.chars[end]) &&
          std::string_view("\n;&|()<>\r").find(text.chars[end]) == std::string_view::npos) {
