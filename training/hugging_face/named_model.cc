@@ -144,7 +144,7 @@ absl::StatusOr<NamedModel> MakeFromConfig(const std::string& text, const std::st
   const absl::StatusOr<HuggingFaceConfig> config = ParseHuggingFaceConfig(text, origin);
   if (config.ok()) {
     proto::Model model = config->model;
-    model.clear_dropout();
+    ClearField(*FindRow(ModelRows(), "dropout"), &model);  // as import does
     return MakeExact(model, config->model_type, origin, options.said);
   }
   ASSIGN_OR_RETURN(ReadArchitectureResult read, ReadArchitecture(text, origin));

@@ -93,7 +93,7 @@ constexpr const char* kIdle[] = {"architectures",
                                  "is_encoder_decoder",
                                  "add_cross_attention"};
 
-void ReadRotary(ArchitectureReader& r, const std::string& where) {
+void ReadRotations(ArchitectureReader& r, const std::string& where) {
   Architecture& a = r.a;
   a.theta = r.Number({"rope_theta", "rotary_emb_base", "rotary_base"}, a.theta);
   a.rotary_share = r.Number({"partial_rotary_factor", "rotary_pct", "rotary_percent", "rope_pct"},
@@ -138,7 +138,7 @@ void ReadWindows(ArchitectureReader& r) {
   }
 }
 
-void ReadExperts(ArchitectureReader& r) {
+void ReadMixture(ArchitectureReader& r) {
   Architecture& a = r.a;
   a.experts = r.Count({"num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts"},
                       a.experts);
@@ -218,9 +218,9 @@ void ReadUsual(ArchitectureReader& r, const std::string& where) {
     a.qk_norm = QkNorm::kNone;
   }
   ReadLatent(r);
-  ReadRotary(r, where);
+  ReadRotations(r, where);
   ReadWindows(r);
-  ReadExperts(r);
+  ReadMixture(r);
 }
 
 void NameUnread(ArchitectureReader& r, const Json& json, const std::string& type) {
