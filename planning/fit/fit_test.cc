@@ -96,11 +96,12 @@ TEST_CASE("fit: answers come in order, and what fits compiles") {
 }
 
 TEST_CASE("fit: nothing fits") {
-  const FitQuestion question = Question(600'000);
+  FitQuestion question = Question(2'000'000);
+  question.spec.source = Source(2048);
   FitFrame frame{.model = "small",
                  .cluster = "four",
                  .devices = 4,
-                 .capacity = 600'000,
+                 .capacity = 2'000'000,
                  .batch = 8,
                  .sequence = 128,
                  .precision = "bf16"};
@@ -111,12 +112,12 @@ TEST_CASE("fit: nothing fits") {
   CHECK(answer->plans.empty());
   REQUIRE(answer->miss);
   CHECK(answer->miss->plan);
-  CHECK(answer->miss->bytes > 600'000);
+  CHECK(answer->miss->bytes > 2'000'000);
   CHECK_THAT(MissLine(frame, *answer->miss),
              Contains("does not fit: small") && Contains("iB too many"));
   REQUIRE(!answer->miss->changes.empty());
   for (const FitChange& change : answer->miss->changes) {
-    CHECK(change.plan->bytes <= 600'000);
+    CHECK(change.plan->bytes <= 2'000'000);
     CHECK(Compiles(question, change));
   }
   CHECK(FitJson(frame, *answer, {})["fits"] == false);

@@ -56,7 +56,7 @@ class FitTest(FolderCase):
     def test_what_does_not_fit_names_what_binds_and_what_would(self):
         text = self.fit(*SMALL, "--memory=800kB", "--reserve=0", code=2)
         lines = text.splitlines()
-        self.assertRegex(lines[0], "^does not fit: gpt, .* iB too many$")
+        self.assertRegex(lines[0], "^does not fit: gpt, .*iB too many$")
         self.assertRegex(lines[1], r"^what binds: .*weights, gradients and states .* [KM]iB, .*with --mesh=")
         self.assertRegex(lines[2], "^nearest that fits: ")
         for line in re.findall(r"^  oneflow compile (.*)$", text, re.M):

@@ -99,8 +99,8 @@ std::vector<ClassBytes> ListClassBytes(const proto::Plan& plan) {
       {"activations of embedding, head and loss", memory->kept_elsewhere}};
   int64_t known = 0;
   for (const ClassBytes& part : classes) known += part.bytes;
-  classes.push_back({"what comes and goes (logits, gathered weights, workspaces)",
-                     std::max<int64_t>(0, most - known)});
+  classes.push_back(
+      {"temporaries (logits, gathered weights, workspaces)", std::max<int64_t>(0, most - known)});
   std::ranges::stable_sort(classes, std::ranges::greater(), &ClassBytes::bytes);
   return classes;
 }
