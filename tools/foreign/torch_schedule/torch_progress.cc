@@ -291,7 +291,7 @@ TorchAction OtherSide(const TorchAction& action) {
   }
 }
 
-bool IsTransfer(const TorchAction& action) { return action.kind >= TorchKind::kSendForward; }
+bool IsSendOrReceive(const TorchAction& action) { return action.kind >= TorchKind::kSendForward; }
 
 // The input of a forward or backward as an action that its rank must have taken; none: it has one
 // of no other stage.
@@ -331,7 +331,7 @@ absl::Status PlayTransfers(const TorchSchedule& schedule) {
     moved = false;
     for (int rank = 0; rank < static_cast<int>(schedule.size()); ++rank) {
       for (const TorchAction* action = next(rank); action != nullptr; action = next(rank)) {
-        if (IsTransfer(*action)) {
+        if (IsSendOrReceive(*action)) {
           const TorchNeed other = need(rank);
           const TorchAction* there = next(other.rank);
           if (there == nullptr || *there != other.action) break;
@@ -374,7 +374,7 @@ absl::StatusOr<TorchProof> ProveProgress(const TorchSchedule& schedule) {
   ASSIGN_OR_RETURN(const TorchSchedule lowered, AddTransfers(schedule));
   RETURN_IF_ERROR(PlayTransfers(lowered));
   for (const auto& actions : lowered) {
-    proof.transfers += std::count_if(actions.begin(), actions.end(), IsTransfer);
+    proof.transfers += std::count_if(actions.begin(), actions.end(), IsSendOrReceive);
   }
   proof.transfers /= 2;
   return proof;

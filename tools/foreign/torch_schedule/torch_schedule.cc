@@ -24,7 +24,7 @@ constexpr std::string_view kActionForms =
 constexpr std::array<std::string_view, 8> kKindNames = {"F",      "B",      "I",      "W",
                                                         "SEND_F", "RECV_F", "SEND_B", "RECV_B"};
 
-TorchKind KindOf(Part part, bool splits) {
+TorchKind ToTorchKind(Part part, bool splits) {
   if (part == Part::kForward) return TorchKind::kForward;
   if (part == Part::kWeights) return TorchKind::kBackwardWeight;
   return splits ? TorchKind::kBackwardInput : TorchKind::kBackward;
@@ -120,7 +120,7 @@ TorchSchedule MakeTorchSchedule(const std::vector<StageOrder>& orders) {
       if (!IsOfMicroBatch(task)) continue;
       const bool is_split = splits.count(task.chunk) > 0;
       schedule[rank].push_back(
-          {KindOf(task.part, is_split), task.chunk * ranks + rank, taken[task]++});
+          {ToTorchKind(task.part, is_split), task.chunk * ranks + rank, taken[task]++});
     }
   }
   return schedule;
@@ -129,21 +129,23 @@ TorchSchedule MakeTorchSchedule(const std::vector<StageOrder>& orders) {
 absl::StatusOr<TorchSchedule> MakeTorchSchedule(const proto::Plan& plan) {
   const proto::Program* program = FindProgram(plan, "train");
   if (program == nullptr) {
-    return InputError("order for PyTorch", "the plan does not train", "compile one that does");
+    return InputError("order of a pipe for PyTorch", "the plan does not train",
+                      "compile one that does");
   }
   if (StepsARound(plan) > 1) {
-    return InputError("order for PyTorch",
+    return InputError("order of a pipe for PyTorch",
                       absl::StrCat("steps of schedule ", ScheduleName(plan),
                                    " overlap, and PyTorch's schedules order one step"),
                       "use --schedule=1f1b");
   }
   const PlannedOrders orders = ReadOrders(*program);
   if (orders.stages.size() < 2) {
-    return InputError("order for PyTorch", "the plan has one stage, so there is no order to take",
+    return InputError("order of a pipe for PyTorch",
+                      "the plan has one stage, so there is no order to take",
                       "use a mesh with an axis pipe, e.g. --mesh=pipe=2");
   }
   if (orders.actions > kMostActions) {
-    return InputError("order for PyTorch",
+    return InputError("order of a pipe for PyTorch",
                       absl::StrCat("has ", orders.actions, " actions, more than ", kMostActions),
                       "use fewer micro-batches");
   }

@@ -11,6 +11,7 @@
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/explain/emit_schedule.h"
 #include "tools/oneflow/explain/headline.h"
 
 namespace oneflow {
@@ -35,12 +36,14 @@ absl::Status CompileGraph(const Arguments& args) {
   RETURN_IF_ERROR(CheckDecay(run.optimizer(), plan.optimizer()));
   if (!FLAGS_out.empty()) RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
   RETURN_IF_ERROR(WriteLayouts(plan));
+  ASSIGN_OR_RETURN(const Report schedule, EmitSchedule(plan));
   const Report headline = MakeHeadline(priced, ClusterToSimulate(args, plan), std::string(kProved));
   if (FLAGS_format != "json") {
-    return Print(headline.text + "\n" + PlanSummary(plan) + PrecisionText(plan));
+    return Print(headline.text + "\n" + PlanSummary(plan) + PrecisionText(plan) + schedule.text);
   }
   nlohmann::ordered_json json = PlanJson(plan, std::string(kProved));
   json["headline"] = headline.json;
+  if (!FLAGS_emit_schedule.empty()) json["emit_schedule"] = schedule.json;
   return Print("", json, 1);
 }
 
