@@ -3,6 +3,7 @@
 #include "oneflow_core/plan/plan_format.h"
 #include "oneflow_core/print/plan_json.h"
 #include "oneflow_core/print/plan_text.h"
+#include "planning/recipe/price_queues.h"
 #include "tools/oneflow/cli/check_decay.h"
 #include "tools/oneflow/cli/cluster_flags.h"
 #include "tools/oneflow/cli/flags.h"
@@ -11,6 +12,7 @@
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/explain/emit_plan.h"
 #include "tools/oneflow/explain/emit_schedule.h"
 #include "tools/oneflow/explain/headline.h"
 
@@ -30,6 +32,7 @@ absl::StatusOr<PricedPlan> PlanFor(const Arguments& args) {
 }
 
 absl::Status CompileGraph(const Arguments& args) {
+  RETURN_IF_ERROR(CheckEmitFlags());
   ASSIGN_OR_RETURN(const PricedPlan priced, PlanFor(args));
   const proto::Plan& plan = priced.plan;
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
@@ -37,13 +40,18 @@ absl::Status CompileGraph(const Arguments& args) {
   if (!FLAGS_out.empty()) RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
   RETURN_IF_ERROR(WriteLayouts(plan));
   ASSIGN_OR_RETURN(const Report schedule, EmitSchedule(plan));
-  const Report headline = MakeHeadline(priced, ClusterToSimulate(args, plan), std::string(kProved));
+  const absl::StatusOr<proto::Cluster> cluster = ClusterToSimulate(args, plan);
+  const Report headline = MakeHeadline(priced, cluster, std::string(kProved));
+  const proto::Plan& price = priced.price ? *priced.price : plan;
+  ASSIGN_OR_RETURN(const EmitReport emitted, EmitPlan(args, price, FindImbalance(price), cluster));
   if (FLAGS_format != "json") {
-    return Print(headline.text + "\n" + PlanSummary(plan) + PrecisionText(plan) + schedule.text);
+    return PrintBesideFiles(
+        headline.text + "\n" + PlanSummary(plan) + PrecisionText(plan) + schedule.text, emitted);
   }
   nlohmann::ordered_json json = PlanJson(plan, std::string(kProved));
   json["headline"] = headline.json;
   if (!FLAGS_emit_schedule.empty()) json["emit_schedule"] = schedule.json;
+  if (!FLAGS_emit.empty()) json["emit"] = emitted.report.json;
   return Print("", json, 1);
 }
 

@@ -32,6 +32,7 @@
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/shell_word.h"
 #include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/explain/emit_plan.h"
 #include "tools/oneflow/explain/emit_schedule.h"
 #include "tools/oneflow/explain/recipe_file.h"
 #include "tools/oneflow/explain/search_largest.h"
@@ -58,11 +59,12 @@ void KeepFreedMemory() {
 std::string GivenFlags(const Arguments& args, proto::DeviceKind kind) {
   std::vector<std::string> words;
   for (const auto& [name, value] : args.flags) {
-    const bool own =
-        name == "out" || name == "emit_schedule" || name == "format" || name == "threads" ||
-        name == "imbalance" || (name == "memory" && FLAGS_pareto) ||
-        ((name == "graph" || name == "batch") && FLAGS_largest) ||
-        (name == "recipe" && !FLAGS_graph.empty()) || FindRow(CandidateRows(), name) != nullptr;
+    const bool own = name == "out" || name == "format" || name == "threads" ||
+                     name == "imbalance" || (name == "memory" && FLAGS_pareto) ||
+                     ((name == "graph" || name == "batch") && FLAGS_largest) ||
+                     (name == "recipe" && !FLAGS_graph.empty()) || name == "emit" ||
+                     name == "emit_out" || name == "emit_schedule" ||
+                     FindRow(CandidateRows(), name) != nullptr;
     if (own || FindFlag(verbs::kCompile, name) == nullptr) continue;
     words.push_back(ShellWord(absl::StrCat("--", name, "=", value)));
   }
@@ -174,6 +176,7 @@ absl::StatusOr<std::vector<NamedPart>> PartsFromFlag(const Arguments& args, cons
 // The plan that is shown first, which was priced where experts drop nothing.
 struct FirstPlan {
   absl::StatusOr<proto::Plan> to_write;  // with room for any routing; or why there is none
+  proto::Plan priced;                    // for --emit
   std::string text;                      // what it needs then, and up to which imbalance it fits
 };
 
@@ -181,12 +184,13 @@ absl::StatusOr<FirstPlan> FindFirst(const SearchSpec& spec, size_t first,
                                     const SearchResult& result, nlohmann::ordered_json* json) {
   PlanRequest request = CandidateRequest(spec.given, result.found[first].candidate);
   FirstPlan shown{.to_write = result.best};
-  const bool writes =
-      !FLAGS_out.empty() || !FLAGS_out_recipe.empty() || !FLAGS_emit_schedule.empty();
+  const bool writes = !FLAGS_out.empty() || !FLAGS_out_recipe.empty() || !FLAGS_emit.empty() ||
+                      !FLAGS_emit_schedule.empty();
   if (first != 0 && (writes || spec.given.imbalance > 0)) {
     ASSIGN_OR_RETURN(Planned planned, MakePlan(spec.source, request));
     shown.to_write = std::move(planned.plan);
   }
+  if (!FLAGS_emit.empty()) shown.priced = *shown.to_write;
   if (FindImbalance(*shown.to_write) == 0) return shown;
   const proto::Plan price = *std::move(shown.to_write);
   shown.text = absl::StrCat("plan 1 needs ", ShortBytesText(MostDeviceBytes(price)),
@@ -231,7 +235,7 @@ absl::StatusOr<Report> EmitFirst(const absl::StatusOr<proto::Plan>& plan) {
 absl::Status CompareParts(const Arguments& args, const SearchSpec& spec,
                           const SearchOptions& options, const ResultFrame& frame) {
   for (const char* name :
-       {"largest", "why_not", "pareto", "out", "out_recipe", "emit_schedule", "top"}) {
+       {"largest", "why_not", "pareto", "out", "out_recipe", "emit", "emit_schedule", "top"}) {
     if (!args.Given(name)) continue;
     return InputError(absl::StrCat("--", name),
                       "acts on nothing with --compare, which shows one plan of each part",
@@ -278,12 +282,18 @@ absl::Status SearchBest(const Arguments& args, const SearchSpec& spec, const Sea
   written.Update(schedule.status());
   const bool has_schedule = schedule.ok() && !FLAGS_emit_schedule.empty();
   if (has_schedule) report.json["emit_schedule"] = schedule->json;
-  const std::string order = has_schedule ? "plan 1: " + schedule->text : "";
-  RETURN_IF_ERROR(Print(report.text + shown.text + why_not + file + order, report.json, 1));
+  ASSIGN_OR_RETURN(const EmitReport emitted,
+                   EmitPlan(args, shown.priced, spec.given.imbalance, spec.given.cluster));
+  if (!FLAGS_emit.empty()) report.json["emit"] = emitted.report.json;
+  const std::string text =
+      report.text + shown.text + why_not + file + (has_schedule ? "plan 1: " + schedule->text : "");
+  RETURN_IF_ERROR(FLAGS_format == "json" ? Print("", report.json, 1)
+                                         : PrintBesideFiles(text, emitted));
   return written;
 }
 
 absl::Status SearchPlans(const Arguments& args) {
+  RETURN_IF_ERROR(CheckEmitFlags());
   if (FLAGS_format == "html" && !FLAGS_pareto) {
     return InputError("--format=html", "is a page of --pareto alone",
                       "use text, json, or add --pareto");
