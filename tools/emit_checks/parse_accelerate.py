@@ -6,9 +6,17 @@ import os
 from tools.emit_checks import stubs
 
 
-def main():
-    call = stubs.read_call()
+def load():
     stubs.set_gpu()
+    import torch
+    from accelerate.commands import launch
+    from accelerate.commands.config.config_args import load_config_from_file
+    from accelerate.utils import FullyShardedDataParallelPlugin
+    from accelerate.utils.launch import prepare_multi_gpu_env
+    from transformers import HfArgumentParser, TrainingArguments
+
+
+def read(call):
     import torch
     from accelerate.commands import launch
     from accelerate.commands.config.config_args import load_config_from_file
@@ -32,11 +40,11 @@ def main():
         model = json.load(file)
     gpus = parsed.num_processes
     micro_batches, micro_batch = args.gradient_accumulation_steps, args.per_device_train_batch_size
-    stubs.print_facts(tensor=1, pipe=1, context=1, data=gpus, micro_batch=micro_batch, batch=micro_batch * micro_batches * gpus,
+    return dict(tensor=1, pipe=1, context=1, data=gpus, micro_batch=micro_batch, batch=micro_batch * micro_batches * gpus,
                       micro_batches=micro_batches, nodes=loaded.num_machines,
                       stage_layers=[model["num_hidden_layers"] if "num_hidden_layers" in model else model["n_layer"]],
                       fsdp=plugin and [plugin.fsdp_version, str(plugin.reshard_after_forward), str(plugin.activation_checkpointing)],
                       recompute=[args.gradient_checkpointing], learning_rate=args.learning_rate, steps=args.max_steps)
 
 
-main()
+stubs.read_calls(load, read)

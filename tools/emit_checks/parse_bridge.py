@@ -2,11 +2,17 @@
 from tools.emit_checks import stubs
 
 
-def main():
-    call = stubs.read_call()
+def load():
     stubs.set_typing()
     stubs.set_gpu()
     stubs.set_libraries("transformer_engine")
+    from megatron.bridge.training import config as bridge
+    from megatron.bridge.training.utils.omegaconf_utils import process_config_with_overrides
+    from megatron.core import parallel_state
+    from megatron.core.transformer.transformer_block import get_num_layers_to_build
+
+
+def read(call):
     from megatron.bridge.training import config as bridge
     from megatron.bridge.training.utils.omegaconf_utils import process_config_with_overrides
     from megatron.core import parallel_state
@@ -26,11 +32,11 @@ def main():
         for rank in range(model.pipeline_model_parallel_size):
             parallel_state.set_pipeline_model_parallel_rank(rank)
             layers.append(get_num_layers_to_build(model, vp_stage=chunk if chunks else None, pp_rank=rank))
-    stubs.print_facts(tensor=model.tensor_model_parallel_size, pipe=model.pipeline_model_parallel_size,
+    return dict(tensor=model.tensor_model_parallel_size, pipe=model.pipeline_model_parallel_size,
                       context=model.context_parallel_size, data=config.data_parallel_size, expert=model.expert_model_parallel_size,
                       micro_batch=config.train.micro_batch_size, batch=config.train.global_batch_size, stage_layers=layers,
                       recompute=[model.recompute_granularity, model.recompute_method, model.recompute_num_layers],
                       distributed_optimizer=config.optimizer.use_distributed_optimizer, learning_rate=config.optimizer.lr)
 
 
-main()
+stubs.read_calls(load, read)

@@ -5,12 +5,21 @@ import logging
 from tools.emit_checks import stubs
 
 
-def main():
-    call = stubs.read_call()
+def load():
     stubs.set_gpu()
     import torch
     from transformers import HfArgumentParser, TrainingArguments
     from transformers.integrations import deepspeed as trainer
+    from deepspeed import comm
+    from deepspeed.runtime.config import DeepSpeedConfig
+
+
+def read(call):
+    import torch
+    from transformers import HfArgumentParser, TrainingArguments
+    from transformers.integrations import deepspeed as trainer
+    from deepspeed import comm
+    from deepspeed.runtime.config import DeepSpeedConfig
     logging.disable(logging.INFO)
     torch.cuda.is_bf16_supported = lambda *args, **kwargs: True
     TrainingArguments._setup_devices = property(lambda self: torch.device("cpu"))
@@ -22,16 +31,14 @@ def main():
         given = json.load(file)
     filled = trainer.HfTrainerDeepSpeedConfig(given)
     filled.trainer_config_process(args)
-    from deepspeed import comm
-    from deepspeed.runtime.config import DeepSpeedConfig
     comm.get_rank = lambda *args: 0
     comm.get_world_size = lambda *args: call["gpus"]
     config = DeepSpeedConfig(filled.config)
-    stubs.print_facts(tensor=1, pipe=1, context=1, data=config.world_size, micro_batch=config.train_micro_batch_size_per_gpu,
+    return dict(tensor=1, pipe=1, context=1, data=config.world_size, micro_batch=config.train_micro_batch_size_per_gpu,
                       batch=config.train_batch_size, micro_batches=config.gradient_accumulation_steps,
                       stage_layers=[model["num_hidden_layers"] if "num_hidden_layers" in model else model["n_layer"]],
                       zero=int(config.zero_optimization_stage), recompute=[args.gradient_checkpointing],
                       offload=str(config.zero_config.offload_optimizer), learning_rate=args.learning_rate, steps=args.max_steps)
 
 
-main()
+stubs.read_calls(load, read)

@@ -4,10 +4,16 @@ import sys
 from tools.emit_checks import stubs
 
 
-def main():
-    call = stubs.read_call()
+def load():
     stubs.set_typing()
     stubs.set_gpu()
+    stubs.set_libraries("transformer_engine")
+    from megatron.core import parallel_state
+    from megatron.core.transformer.transformer_block import get_num_layers_to_build
+    from megatron.training import arguments
+
+
+def read(call):
     from megatron.core import parallel_state
     from megatron.core.transformer.transformer_block import get_num_layers_to_build
     from megatron.training import arguments
@@ -20,11 +26,11 @@ def main():
         for rank in range(args.pipeline_model_parallel_size):
             parallel_state.set_pipeline_model_parallel_rank(rank)
             layers.append(get_num_layers_to_build(config, vp_stage=chunk if chunks else None, pp_rank=rank))
-    stubs.print_facts(tensor=args.tensor_model_parallel_size, pipe=args.pipeline_model_parallel_size,
+    return dict(tensor=args.tensor_model_parallel_size, pipe=args.pipeline_model_parallel_size,
                       context=args.context_parallel_size, data=args.data_parallel_size, expert=args.expert_model_parallel_size,
                       micro_batch=args.micro_batch_size, batch=args.global_batch_size, stage_layers=layers,
                       recompute=[args.recompute_granularity, args.recompute_method, args.recompute_num_layers],
                       distributed_optimizer=args.use_distributed_optimizer, learning_rate=args.lr)
 
 
-main()
+stubs.read_calls(load, read)

@@ -24,14 +24,21 @@ def split_layers(config, model, pipe):
     return [layers[i] for i in range(len(layers))]
 
 
-def main():
-    call = stubs.read_call()
+def load():
     stubs.set_gpu()
-    sys.path.insert(0, ".")
+    stubs.set_libraries("torch.nn.attention.varlen")  # a kernel that this version of PyTorch lacks
     import torch
     from torchtitan.config import ConfigManager
     from torchtitan.distributed import ParallelDims
     from torchtitan.protocols.train_spec import get_train_spec
+
+
+def read(call):
+    import torch
+    from torchtitan.config import ConfigManager
+    from torchtitan.distributed import ParallelDims
+    from torchtitan.protocols.train_spec import get_train_spec
+    sys.path.insert(0, ".")
     logging.disable(logging.INFO)
     words = call["words"]
     config = ConfigManager().parse_args(words[words.index("torchtitan.train") + 1:])
@@ -58,11 +65,11 @@ def main():
     if batch < 0:
         batch = config.training.local_batch_size * data
     assert batch % (config.training.local_batch_size * data) == 0, "the batch is no multiple of what a step's forward takes"
-    stubs.print_facts(tensor=dims.tp, pipe=dims.pp, context=dims.cp, data=data, expert=dims.ep, micro_batch=micro_batch, batch=batch,
+    return dict(tensor=dims.tp, pipe=dims.pp, context=dims.cp, data=data, expert=dims.ep, micro_batch=micro_batch, batch=batch,
                       stage_layers=layers, parameters=parameters, schedule=degrees.pipeline_parallel_schedule,
                       schedule_csv=degrees.pipeline_parallel_schedule_csv, shards=dims.dp_shard,
                       recompute=[config.activation_checkpoint.mode, config.activation_checkpoint.selective_ac_option],
                       learning_rate=config.optimizer.lr, steps=config.training.steps)
 
 
-main()
+stubs.read_calls(load, read)

@@ -6,6 +6,7 @@ import importlib.machinery
 import json
 import os
 import sys
+import traceback
 import types
 import typing
 
@@ -50,7 +51,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.names = names
 
     def find_spec(self, name, path=None, target=None):
-        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name.split(".")[0] in self.names else None
+        stands_in = any((name + ".").startswith(stub + ".") for stub in self.names)
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if stands_in else None
 
     def create_module(self, spec):
         module = _Library(spec.name)
@@ -73,16 +75,34 @@ def set_typing():
         typing.override = typing_extensions.override
 
 
-def read_call():
-    """What check_emit hands to a parser: {"folder", "words" of the program, "gpus", "environment" of run.sh, "sources"}."""
-    with open(sys.argv[1], encoding="utf-8") as file:
-        call = json.load(file)
-    os.environ.update(call["environment"])
-    set_rank(call["gpus"])
-    sys.path[:0] = call["sources"]
-    os.chdir(call["folder"])
-    return call
-
-
-def print_facts(**facts):
-    print("FACTS " + json.dumps(facts, default=str))
+def read_calls(load, read):
+    """What check_emit hands to a parser: files of {"folder", "words" of the program, "gpus", "environment" of run.sh, "sources"}, all with
+    the same sources. `load` imports what is slow to import; `read` gives the facts of a call, in a process of its own. They are written
+    beside the file, or why there are none.
+    """
+    calls = []
+    for path in sys.argv[1:]:
+        with open(path, encoding="utf-8") as file:
+            calls.append((path, json.load(file)))
+    sys.path[:0] = calls[0][1]["sources"]
+    load()
+    for path, call in calls:
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            continue
+        with open(path + ".log", "w", encoding="utf-8") as log:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+        os.environ.update(call["environment"])
+        set_rank(call["gpus"])
+        os.chdir(call["folder"])
+        try:
+            facts = read(call)
+            with open(path + ".facts", "w", encoding="utf-8") as file:
+                json.dump(facts, file, default=str)
+        except BaseException:  # pylint: disable=broad-exception-caught
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
