@@ -80,6 +80,8 @@ class JsonNamesTest(unittest.TestCase):
                 "compile, headline of what rests on the host": json.dumps(json.loads(printed(
                     "compile", graph, "--batch=8", "--offload=states,weights", "--cluster=h100", "--device=cpu",
                     "--out=b.plan"))["headline"]),
+                "compile, order for PyTorch": json.dumps(json.loads(printed(
+                    "compile", graph, "--mesh=pipe=2", "--batch=8", "--micro_batches=4", "--emit_schedule=order.csv"))["emit_schedule"]),
                 "compile, price in the headline": json.dumps(json.loads(printed(
                     "compile", "--graph=moe.textproto", "--mesh=expert=2", "--batch=8"))["headline"]["price"]),
                 "compile --emit": json.dumps(json.loads(printed(

@@ -13,6 +13,7 @@
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/explain/emit_plan.h"
+#include "tools/oneflow/explain/emit_schedule.h"
 #include "tools/oneflow/explain/headline.h"
 #include "tools/oneflow/explain/lock_file.h"
 
@@ -40,17 +41,19 @@ absl::Status CompileGraph(const Arguments& args) {
   RETURN_IF_ERROR(CheckDecay(run.optimizer(), plan.optimizer()));
   if (!FLAGS_out.empty()) RETURN_IF_ERROR(WritePlan(plan, FLAGS_out));
   RETURN_IF_ERROR(WriteLayouts(plan));
+  ASSIGN_OR_RETURN(const Report schedule, EmitSchedule(plan));
   const absl::StatusOr<proto::Cluster> cluster = ClusterToSimulate(args, plan);
   const Report headline = MakeHeadline(priced, cluster, std::string(kProved));
   const proto::Plan& price = priced.price ? *priced.price : plan;
   ASSIGN_OR_RETURN(const EmitReport emitted, EmitPlan(args, price, FindImbalance(price), cluster));
   RETURN_IF_ERROR(WriteLock(args, priced, headline));
   if (FLAGS_format != "json") {
-    return PrintBesideFiles(headline.text + "\n" + PlanSummary(plan) + PrecisionText(plan),
-                            emitted);
+    return PrintBesideFiles(
+        headline.text + "\n" + PlanSummary(plan) + PrecisionText(plan) + schedule.text, emitted);
   }
   nlohmann::ordered_json json = PlanJson(plan, std::string(kProved));
   json["headline"] = headline.json;
+  if (!FLAGS_emit_schedule.empty()) json["emit_schedule"] = schedule.json;
   if (!FLAGS_emit.empty()) json["emit"] = emitted.report.json;
   return Print("", json, 1);
 }

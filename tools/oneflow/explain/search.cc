@@ -33,6 +33,7 @@
 #include "tools/oneflow/cli/shell_word.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/explain/emit_plan.h"
+#include "tools/oneflow/explain/emit_schedule.h"
 #include "tools/oneflow/explain/keep_freed_memory.h"
 #include "tools/oneflow/explain/recipe_file.h"
 #include "tools/oneflow/explain/search_largest.h"
@@ -51,8 +52,8 @@ std::string GivenFlags(const Arguments& args, proto::DeviceKind kind) {
   for (const auto& [name, value] : args.flags) {
     const bool own =
         name == "out" || name == "format" || name == "threads" || name == "imbalance" ||
-        name == "emit" || name == "emit_out" || name == "steps" || name == "seed" ||
-        (name == "memory" && FLAGS_pareto) ||
+        name == "emit" || name == "emit_out" || name == "emit_schedule" || name == "steps" ||
+        name == "seed" || (name == "memory" && FLAGS_pareto) ||
         ((name == "graph" || name == "batch" || name == "sequence" || name == "approximate") &&
          FLAGS_largest) ||
         (name == "recipe" && !FLAGS_graph.empty()) || FindRow(CandidateRows(), name) != nullptr;
@@ -179,7 +180,8 @@ absl::StatusOr<FirstPlan> FindFirst(const SearchSpec& spec, size_t first,
                                     const SearchResult& result, nlohmann::ordered_json* json) {
   PlanRequest request = CandidateRequest(spec.given, result.found[first].candidate);
   FirstPlan shown{.to_write = result.best};
-  const bool writes = !FLAGS_out.empty() || !FLAGS_out_recipe.empty() || !FLAGS_emit.empty();
+  const bool writes = !FLAGS_out.empty() || !FLAGS_out_recipe.empty() || !FLAGS_emit.empty() ||
+                      !FLAGS_emit_schedule.empty();
   if (first != 0 && (writes || spec.given.imbalance > 0)) {
     ASSIGN_OR_RETURN(Planned planned, MakePlan(spec.source, request));
     shown.to_write = std::move(planned.plan);
@@ -220,9 +222,16 @@ absl::Status WriteFirst(const Arguments& args, const absl::StatusOr<proto::Plan>
   return FLAGS_out_recipe.empty() ? absl::OkStatus() : WriteRecipe(args, *plan);
 }
 
+absl::StatusOr<Report> EmitFirst(const absl::StatusOr<proto::Plan>& plan) {
+  if (FLAGS_emit_schedule.empty()) return Report{};
+  RETURN_IF_ERROR(plan.status());
+  return EmitSchedule(*plan);
+}
+
 absl::Status CompareParts(const Arguments& args, const SearchSpec& spec,
                           const SearchOptions& options, const ResultFrame& frame) {
-  for (const char* name : {"largest", "why_not", "pareto", "out", "out_recipe", "emit", "top"}) {
+  for (const char* name :
+       {"largest", "why_not", "pareto", "out", "out_recipe", "emit", "emit_schedule", "top"}) {
     if (!args.Given(name)) continue;
     return InputError(absl::StrCat("--", name),
                       "acts on nothing with --compare, which shows one plan of each part",
@@ -262,13 +271,18 @@ absl::Status SearchBest(const Arguments& args, const SearchSpec& spec, const Sea
   ASSIGN_OR_RETURN(
       const FirstPlan shown,
       FindFirst(spec, FindSimplest(result.found, frame.capacity), result, &report.json));
-  const absl::Status written = WriteFirst(args, shown.to_write);
+  absl::Status written = WriteFirst(args, shown.to_write);
   const std::string file = FLAGS_out.empty() || !written.ok() ? "" : "plan 1: " + FLAGS_out + "\n";
   if (!why_not.empty()) report.json["why_not"] = why_not;
+  const absl::StatusOr<Report> schedule = EmitFirst(shown.to_write);
+  written.Update(schedule.status());
+  const bool has_schedule = schedule.ok() && !FLAGS_emit_schedule.empty();
+  if (has_schedule) report.json["emit_schedule"] = schedule->json;
   ASSIGN_OR_RETURN(const EmitReport emitted,
                    EmitPlan(args, shown.priced, spec.given.imbalance, spec.given.cluster));
   if (!FLAGS_emit.empty()) report.json["emit"] = emitted.report.json;
-  const std::string text = report.text + shown.text + why_not + file;
+  const std::string text =
+      report.text + shown.text + why_not + file + (has_schedule ? "plan 1: " + schedule->text : "");
   RETURN_IF_ERROR(FLAGS_format == "json" ? Print("", report.json, 1)
                                          : PrintBesideFiles(text, emitted));
   return written;

@@ -95,6 +95,10 @@ absl::Status CheckFlags(const std::string& format) {
     return InputError("--out_recipe=" + FLAGS_out_recipe,
                       "is of one plan, and --pareto finds several", "leave one of the two out");
   }
+  if (!FLAGS_emit_schedule.empty()) {
+    return InputError("--emit_schedule=" + FLAGS_emit_schedule,
+                      "is of one plan, and --pareto finds several", "leave one of the two out");
+  }
   if (!FLAGS_emit.empty()) {
     return InputError("--emit=" + FLAGS_emit, "is of one plan, and --pareto finds several",
                       "leave one of the two out");
