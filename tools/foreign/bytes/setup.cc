@@ -103,7 +103,7 @@ std::string HeldText(double held, int64_t chunks) {
 }
 
 std::vector<StageShare> MakeStages(const Facts& facts, Setup& setup) {
-  const Degrees& d = facts.degrees;
+  const DegreeFacts& d = facts.degrees;
   const Parts& parts = setup.parts;
   const auto tensor = static_cast<double>(d.tensor);
   std::vector<StageShare> stages(d.pipe);
@@ -166,7 +166,7 @@ absl::StatusOr<Setup> MakeSetup(const Facts& facts) {
   Setup setup;
   setup.shape = ShapeOfModel(*facts.model.model);
   setup.parts = CountParts(setup.shape, facts.model.parameters);
-  const Degrees& d = facts.degrees;
+  const DegreeFacts& d = facts.degrees;
   setup.tensor = d.tensor;
   setup.pipe = d.pipe;
   setup.context = d.context;
