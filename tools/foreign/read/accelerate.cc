@@ -64,7 +64,8 @@ bool AccKnows(const Sources& sources) {
   }
   if (!sources.launch) return false;
   if (sources.launch->launcher == "accelerate") return true;
-  int trainers = 0;
+  bool in_words = false;
+  int trainers = NamesFileOfWords(sources, &in_words) ? 2 : 0;
   for (const Word& word : sources.launch->arguments) {
     const std::string key = KeyOfFlag(word.text.substr(0, word.text.find('=')));
     if (!word.text.starts_with("--")) continue;
@@ -79,8 +80,7 @@ enum class AccType { kUnknown, kNone, kDdp, kFsdp, kDeepSpeed, kMegatron, kOther
 
 AccType ReadAccType(AccelerateSettings* said, Facts* facts) {
   Settings& settings = said->settings;
-  const std::string text =
-      absl::AsciiStrToUpper(settings.Text("distributed_type").value_or(""));
+  const std::string text = absl::AsciiStrToUpper(settings.Text("distributed_type").value_or(""));
   // A switch of the launcher beats the file.
   if (settings.Bool("use_fsdp").value_or(false)) return AccType::kFsdp;
   if (settings.Bool("use_deepspeed").value_or(false)) return AccType::kDeepSpeed;
@@ -112,8 +112,8 @@ void ReadAccDevices(Settings* settings, AccType type, const ForeignInput& input,
   if (processes && *processes > 0) {
     facts->devices = processes;
     const Setting* setting = settings->Find("num_processes");
-    facts->devices_from = absl::StrCat(setting->name, setting->name.starts_with("--") ? " " : ": ",
-                                       *processes);
+    facts->devices_from =
+        absl::StrCat(setting->name, setting->name.starts_with("--") ? " " : ": ", *processes);
     if (machines && *machines > 0) {
       if (*processes % *machines == 0) {
         facts->devices_a_node = *processes / *machines;
@@ -272,7 +272,8 @@ absl::StatusOr<Facts> ReadAcc(Sources& sources, const ForeignInput& input) {
   RETURN_IF_ERROR(ReadNamedModel(words, found, sources, input, &facts));
   facts.batch = {.global = words.global, .micro = words.micro, .micro_batches = words.accumulation};
 
-  const bool words_fsdp = !is_accelerate && own.Has("fsdp") && own.Find("fsdp")->ValueText() != "false";
+  const bool words_fsdp =
+      !is_accelerate && own.Has("fsdp") && own.Find("fsdp")->ValueText() != "false";
   if (words_fsdp) type = AccType::kFsdp;
   ReadAccPrecision(&settings, words, type, &facts);
   int64_t replicas = 1;
@@ -326,8 +327,9 @@ absl::StatusOr<Facts> ReadAcc(Sources& sources, const ForeignInput& input) {
   if (shows_json) AddSettings(json.all(), &facts);
   if (found.fsdp) AddSettings(options.all(), &facts);
   AddSettings(own.all(), &facts);
-  facts.form = absl::StrCat(said.has_file ? "accelerate YAML, " : "",
-                            words.is_trainer() ? "words of TrainingArguments" : "words of a script");
+  facts.form =
+      absl::StrCat(said.has_file ? "accelerate YAML, " : "",
+                   words.is_trainer() ? "words of TrainingArguments" : "words of a script");
   facts.files = sources.names;
   facts.unread = sources.unread;
   return facts;

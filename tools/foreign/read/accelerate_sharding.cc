@@ -83,8 +83,7 @@ FsdpChoice ReadAccelerateFsdp(Settings* settings, Facts* facts) {
   } else if (strategy) {
     choice.strategy = FsdpStrategy(*strategy, settings->Where("fsdp_sharding_strategy"), facts);
   } else if (reshard && AccUpper(*reshard) != "TRUE") {
-    choice.strategy =
-        FsdpStrategy(*reshard, settings->Where("fsdp_reshard_after_forward"), facts);
+    choice.strategy = FsdpStrategy(*reshard, settings->Where("fsdp_reshard_after_forward"), facts);
   }
   choice.offload = settings->Bool("fsdp_offload_params").value_or(false) ||
                    settings->Bool("fsdp_cpu_offload").value_or(false);
@@ -187,9 +186,8 @@ void ApplyFsdp(const FsdpChoice& choice, Facts* facts) {
           sharding.ways = facts->devices_a_node;
           if (data && *data % *sharding.ways == 0) sharding.replicas = *data / *sharding.ways;
         } else {
-          facts->questions.push_back(
-              {"how many GPUs a node has: HYBRID_SHARD splits within a node",
-               "--devices=NODESxGPUS"});
+          facts->questions.push_back({"how many GPUs a node has: HYBRID_SHARD splits within a node",
+                                      "--devices=NODESxGPUS"});
         }
       }
     }
@@ -213,8 +211,8 @@ bool ReadParallelismConfig(Settings* settings, Facts* facts, int64_t* replicas) 
   if (!copies && !shards && !tensor && !context && !positions) return false;
   Degrees& degrees = facts->degrees;
   degrees.tensor = std::max<int64_t>(1, tensor.value_or(1));
-  degrees.context = std::max<int64_t>(1, context.value_or(1)) *
-                    std::max<int64_t>(1, positions.value_or(1));
+  degrees.context =
+      std::max<int64_t>(1, context.value_or(1)) * std::max<int64_t>(1, positions.value_or(1));
   *replicas = std::max<int64_t>(1, copies.value_or(1));
   const int64_t sharded = std::max<int64_t>(1, shards.value_or(1));
   const int64_t all = *replicas * sharded * degrees.tensor * degrees.context;
@@ -244,11 +242,10 @@ bool ReadParallelismConfig(Settings* settings, Facts* facts, int64_t* replicas) 
                                  degrees.tensor, " x ", degrees.context, " = ", all),
          .theirs = absl::StrCat("ParallelismConfig total_size (", all,
                                 ") does not match num_processes (", *facts->devices, ")."),
-         .mend = absl::StrCat(
-             "num_processes: ", all,
-             *facts->devices % others == 0
-                 ? absl::StrCat(", or dp_shard_size: ", *facts->devices / others)
-                 : ""),
+         .mend = absl::StrCat("num_processes: ", all,
+                              *facts->devices % others == 0
+                                  ? absl::StrCat(", or dp_shard_size: ", *facts->devices / others)
+                                  : ""),
          .where = where});
     degrees.data = *replicas * sharded;
   }

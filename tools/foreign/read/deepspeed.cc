@@ -5,8 +5,8 @@
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/status.h"
 #include "tools/foreign/read/ds_config.h"
-#include "tools/foreign/read/hostfile.h"
 #include "tools/foreign/read/hf_trainer.h"
+#include "tools/foreign/read/hostfile.h"
 #include "tools/foreign/read/read.h"
 
 namespace oneflow::foreign {
@@ -25,7 +25,9 @@ bool DsKnows(const Sources& sources) {
   const Launch& launch = *sources.launch;
   if (launch.launcher == "accelerate") return false;
   if (launch.program.find("deepy.py") != std::string::npos) return false;
-  bool said = launch.launcher == "deepspeed";
+  bool in_words = false;
+  NamesFileOfWords(sources, &in_words);
+  bool said = launch.launcher == "deepspeed" || in_words;
   for (const Word& word : launch.arguments) {
     const std::string key = KeyOfFlag(word.text.substr(0, word.text.find('=')));
     if (!word.text.starts_with("--")) continue;
@@ -78,11 +80,11 @@ void ReadDsPipe(Facts* facts) {
   if (pipe < 2) return;
   facts->schedule.name = "1f1b";
   if (facts->sharding.what == "gradients" || facts->sharding.what == "weights") {
-    facts->broken.push_back({.rule = "a pipeline needs ZeRO 0 or 1",
-                             .numbers = absl::StrCat("pipe ", pipe, " with split ",
-                                                     facts->sharding.what),
-                             .theirs = "ZeRO-2 and ZeRO-3 are incompatible with pipeline parallelism",
-                             .mend = "\"stage\": 1"});
+    facts->broken.push_back(
+        {.rule = "a pipeline needs ZeRO 0 or 1",
+         .numbers = absl::StrCat("pipe ", pipe, " with split ", facts->sharding.what),
+         .theirs = "ZeRO-2 and ZeRO-3 are incompatible with pipeline parallelism",
+         .mend = "\"stage\": 1"});
   }
   if (!facts->model.model) return;
   const int64_t layers = facts->model.model->layers();
@@ -94,11 +96,11 @@ void ReadDsPipe(Facts* facts) {
 void AskDsMissing(const HfSources& found, const DeepSpeedValues& values, const TrainerWords& words,
                   Facts* facts) {
   for (const std::string& file : found.missing) {
-    facts->questions.push_back({absl::StrCat("what is in ", file), absl::StrCat("the file ", file)});
+    facts->questions.push_back(
+        {absl::StrCat("what is in ", file), absl::StrCat("the file ", file)});
   }
   if (values.settings()->all().empty() && found.missing.empty()) {
-    facts->questions.push_back(
-        {"what DeepSpeed is configured to", "its JSON, as a further file"});
+    facts->questions.push_back({"what DeepSpeed is configured to", "its JSON, as a further file"});
   }
   if (values.unfilled().empty() || words.is_trainer()) return;
   facts->questions.push_back(
@@ -132,8 +134,7 @@ absl::StatusOr<Facts> ReadDs(Sources& sources, const ForeignInput& input) {
   const int64_t stage = said.Has("zero_stage") ? said.Int("zero_stage").value_or(0) : 0;
   ReadZero(&values, &facts, stage);
   ReadDeepSpeedPrecision(&values, &facts);
-  if (facts.precision.here == "f32" && !values.Has("bf16.enabled") &&
-      !values.Has("fp16.enabled")) {
+  if (facts.precision.here == "f32" && !values.Has("bf16.enabled") && !values.Has("fp16.enabled")) {
     facts.precision = of_words;
     facts.precision.gradients_in_bf16 = of_words.here == "bf16";
   }

@@ -41,8 +41,7 @@ void ReadDsOffload(DeepSpeedValues* values, int64_t stage, Facts* facts) {
   if (stage == 3) {
     facts->offload.weights = true;
   } else {
-    values->Put("zero_optimization.offload_param.device", List::kNoEffect,
-                "of ZeRO 3 alone");
+    values->Put("zero_optimization.offload_param.device", List::kNoEffect, "of ZeRO 3 alone");
   }
 }
 
@@ -78,9 +77,10 @@ void ReadDsGroups(DeepSpeedValues* values, int64_t stage, Facts* facts) {
                     .where = values->Where("zero_optimization.zero_hpz_partition_size")});
   }
   sharding.note = absl::StrCat("hpZ: the backward gathers in groups of ", second);
-  values->Put("zero_optimization.zero_hpz_partition_size", List::kNoEquivalent,
-              absl::StrCat("a second copy of the weights in each group of ", second, ", of 2 / ",
-                           second, " bytes a parameter; gathers of the backward stay in the group"));
+  values->Put(
+      "zero_optimization.zero_hpz_partition_size", List::kNoEquivalent,
+      absl::StrCat("a second copy of the weights in each group of ", second, ", of 2 / ", second,
+                   " bytes a parameter; gathers of the backward stay in the group"));
 }
 
 }  // namespace
@@ -162,7 +162,9 @@ void FillFromTrainer(const TrainerWords& words, const Facts& facts, DeepSpeedVal
   match("train_micro_batch_size_per_gpu", as_number(words.micro), "per_device_train_batch_size");
   match("gradient_accumulation_steps", as_number(words.accumulation),
         "gradient_accumulation_steps");
-  if (const auto data = DataDegree(facts); data && words.micro && words.accumulation) {
+  // A mismatch is told once: the batch then follows from the JSON's own numbers.
+  const bool agrees = broken->broken.empty();
+  if (const auto data = DataDegree(facts); agrees && data && words.micro && words.accumulation) {
     match("train_batch_size", as_number(*words.micro * *words.accumulation * *data),
           "train_batch_size (calculated)");
   }
@@ -181,16 +183,16 @@ void FillFromTrainer(const TrainerWords& words, const Facts& facts, DeepSpeedVal
     if (!values->Has(key) || values->IsAuto(key)) continue;
     const bool theirs_too = values->Bool(key).value_or(false);
     if (theirs_too == said.value_or(false)) continue;
-    DsBreak(broken, {.rule = absl::StrCat("DeepSpeed's ", key, " = TrainingArguments' ", theirs),
-                     .numbers = theirs_too ? "true is not false" : "false is not true",
-                     .theirs = absl::StrCat("Please correct the following DeepSpeed config values "
-                                            "that mismatch TrainingArguments values: - ds ",
-                                            key, "=", theirs_too ? "True" : "False", " vs hf ",
-                                            theirs, "|", theirs, "_full_eval=",
-                                            theirs_too ? "False" : "True"),
-                     .mend = absl::StrCat("\"enabled\": \"auto\", or --", theirs,
-                                          theirs_too ? " true" : " false"),
-                     .where = values->Where(key)});
+    DsBreak(broken,
+            {.rule = absl::StrCat("DeepSpeed's ", key, " = TrainingArguments' ", theirs),
+             .numbers = theirs_too ? "true is not false" : "false is not true",
+             .theirs = absl::StrCat("Please correct the following DeepSpeed config values "
+                                    "that mismatch TrainingArguments values: - ds ",
+                                    key, "=", theirs_too ? "True" : "False", " vs hf ", theirs, "|",
+                                    theirs, "_full_eval=", theirs_too ? "False" : "True"),
+             .mend = absl::StrCat("\"enabled\": \"auto\", or --", theirs,
+                                  theirs_too ? " true" : " false"),
+             .where = values->Where(key)});
   }
   values->Fill("amp.enabled", false);
 }
@@ -278,8 +280,8 @@ void ReadDeepSpeedPrecision(DeepSpeedValues* values, Facts* facts) {
   }
   const std::string kept = DsLower(values->Text("data_types.grad_accum_dtype").value_or(""));
   precision.gradients_in_bf16 = (bf16 || fp16) && kept != "fp32" && kept != "float32";
-  for (const char* key : {"bf16.bf16_master_weights_and_grads",
-                          "fp16.fp16_master_weights_and_grads"}) {
+  for (const char* key :
+       {"bf16.bf16_master_weights_and_grads", "fp16.fp16_master_weights_and_grads"}) {
     if (!values->Bool(key).value_or(false)) continue;
     precision.master = bf16 ? "bf16" : "fp16";
     values->Put(key, List::kNoEquivalent,

@@ -43,7 +43,8 @@ constexpr ListedKeys kDeepSpeedKeys[] = {
      "zero_optimization.log_trace_cache_warnings zero_optimization.enable_sanity_checks "
      "zero_optimization.save_muon_momentum_buffer_in_memory zero_optimization.leaf_module.* "
      "zero_optimization.offload_optimizer.nvme_path zero_optimization.offload_param.nvme_path "
-     "zero_optimization.offload_optimizer.buffer_count zero_optimization.offload_param.buffer_count "
+     "zero_optimization.offload_optimizer.buffer_count "
+     "zero_optimization.offload_param.buffer_count "
      "zero_optimization.offload_optimizer.fast_init zero_optimization.offload_param.max_in_cpu "
      "zero_optimization.offload_optimizer.pipeline_read "
      "zero_optimization.offload_optimizer.pipeline_write "
@@ -80,7 +81,8 @@ constexpr ListedKeys kDeepSpeedKeys[] = {
     {List::kNoEquivalent, "zero_optimization.stage3_allgather_sequential",
      "weights are gathered one by one: less memory, more time"},
     {List::kNoEquivalent,
-     "zero_optimization.zero_quantized_weights zero_optimization.zero_quantized_nontrainable_weights",
+     "zero_optimization.zero_quantized_weights "
+     "zero_optimization.zero_quantized_nontrainable_weights",
      "weights are gathered in 1 byte a parameter in place of 2"},
     {List::kNoEquivalent,
      "zero_optimization.zero_quantized_gradients zero_optimization.zeropp_loco_param "
@@ -88,7 +90,8 @@ constexpr ListedKeys kDeepSpeedKeys[] = {
      "gradients are exchanged in 0.5 byte a parameter"},
     {List::kNoEquivalent, "zero_optimization.mics_hierarchical_params_gather",
      "weights are gathered within nodes first: other times"},
-    {List::kNoEquivalent, "zero_optimization.offload_optimizer.super_offload zero_optimization.zenflow "
+    {List::kNoEquivalent,
+     "zero_optimization.offload_optimizer.super_offload zero_optimization.zenflow "
      "zero_optimization.zenflow.*",
      "the update on the host overlaps the next step"},
     {List::kNoEquivalent, "activation_checkpointing.partition_activations",
@@ -111,7 +114,8 @@ constexpr ListedKeys kDeepSpeedKeys[] = {
     {List::kNoEquivalent, "eigenvalue.*", "an analysis beside training"},
     {List::kNoEquivalent, "curriculum_learning.* data_efficiency.*",
      "sequences grow during training: the first steps take less"},
-    {List::kNoEquivalent, "hybrid_engine.enabled hybrid_engine.max_out_tokens "
+    {List::kNoEquivalent,
+     "hybrid_engine.enabled hybrid_engine.max_out_tokens "
      "hybrid_engine.inference_tp_size hybrid_engine.release_inference_cache "
      "hybrid_engine.pin_parameters hybrid_engine.tp_gather_partition_size "
      "hybrid_engine.enable_cuda_graph",
@@ -120,7 +124,8 @@ constexpr ListedKeys kDeepSpeedKeys[] = {
      "the batch follows the GPUs that there are; a plan has one batch"},
     {List::kNoEquivalent, "compile.deepcompile compile.* compile",
      "kernels and prefetches by a compiler of theirs"},
-    {List::kDefault, "pipeline.pipe_partitioned pipeline.grad_partitioned pipeline.partition "
+    {List::kDefault,
+     "pipeline.pipe_partitioned pipeline.grad_partitioned pipeline.partition "
      "pipeline.seed_layers pipeline.activation_checkpoint_interval pipeline.*"},
     {List::kNoEffect,
      "tensor_parallel.preset_model tensor_parallel.partition_config.* tensor_parallel.dtype "

@@ -197,9 +197,9 @@ void SortDeepSpeed(DeepSpeedValues* values, Facts* facts) {
     if (setting.list != List::kUnknown) continue;
     const std::string section = setting.key.substr(0, setting.key.find('.'));
     bool refuses = false;
-    for (const char* strict : {"zero_optimization", "fp16", "bf16", "bfloat16", "tensorboard",
-                               "wandb", "csv_monitor", "comet", "hybrid_engine", "compile",
-                               "tensor_parallel", "comms_logger"}) {
+    for (const char* strict :
+         {"zero_optimization", "fp16", "bf16", "bfloat16", "tensorboard", "wandb", "csv_monitor",
+          "comet", "hybrid_engine", "compile", "tensor_parallel", "comms_logger"}) {
       refuses = refuses || (section == strict && setting.key.size() > section.size());
     }
     if (!refuses) continue;

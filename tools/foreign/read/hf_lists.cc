@@ -25,13 +25,22 @@ constexpr ListedKeys kTrainingArguments[] = {
      "skip_memory_metrics use_legacy_prediction_loop push_to_hub resume_from_checkpoint "
      "hub_model_id hub_strategy hub_token hub_private_repo hub_always_push hub_revision "
      "push_to_hub_model_id push_to_hub_organization push_to_hub_token "
-     "gradient_checkpointing_kwargs activation_checkpointing_kwargs gradient_checkpointing_kwargs.* "
+     "gradient_checkpointing_kwargs activation_checkpointing_kwargs "
+     "gradient_checkpointing_kwargs.* "
      "include_inputs_for_metrics include_for_metrics eval_do_concat_batches jit_mode_eval "
      "full_determinism ray_scope include_tokens_per_second include_num_input_tokens_seen "
      "batch_eval_metrics eval_on_start eval_use_gather_object average_tokens_across_devices "
      "use_cache dispatch_batches split_batches fp16_backend half_precision_backend "
      "fp16_opt_level tpu_num_cores tpu_metrics_debug no_cuda use_cpu use_mps_device "
      "xpu_backend use_ipex _n_gpu"},
+    // Those that readers ask for, so that a misspelt one has a nearest name.
+    {List::kTaken,
+     "per_device_train_batch_size per_gpu_train_batch_size gradient_accumulation_steps "
+     "learning_rate weight_decay adam_beta1 adam_beta2 adam_epsilon max_grad_norm max_steps "
+     "lr_scheduler_type lr_scheduler_kwargs warmup_ratio warmup_steps bf16 fp16 optim adafactor "
+     "deepspeed fsdp fsdp_config gradient_checkpointing activation_checkpointing "
+     "model_name_or_path config_name block_size max_seq_length model_max_length torch_dtype dtype "
+     "parallelism_config"},
     {List::kDefault, "ddp_bucket_cap_mb fsdp_transformer_layer_cls_to_wrap"},
     {List::kNoEquivalent, "fsdp_min_num_params", "units of FSDP by their size; here by use"},
     {List::kNoEquivalent, "torch_compile torch_compile_backend torch_compile_mode torchdynamo",
@@ -76,7 +85,8 @@ constexpr ListedKeys kScriptWords[] = {
     {List::kNoEquivalent,
      "use_peft lora_* use_rslora use_dora use_lora peft_* finetuning_type adapter lora_rank "
      "lora_target lora_dropout pissa_init",
-     "adapters alone are trained: the other weights have no gradients and no states", "full lora_full"},
+     "adapters alone are trained: the other weights have no gradients and no states",
+     "full lora_full"},
     {List::kNoEquivalent,
      "load_in_8bit load_in_4bit bnb_4bit_* use_bnb_nested_quant quantization_bit "
      "quantization_method quantize_4bit use_qlora double_quantization",
@@ -97,7 +107,8 @@ constexpr ListedKeys kScriptWords[] = {
      "stage template max_samples overwrite_cache dataset_dir plot_loss include_effective_tokens "
      "val_set_size eval_dataset dataloader_num_workers mask_history train_on_prompt "
      "datasets.* dataset_prepared_path special_tokens.* tokens chat_template evals_per_epoch "
-     "saves_per_epoch eval_table_size wandb_* hub_model_id strict local_rank early_stopping_patience "
+     "saves_per_epoch eval_table_size wandb_* hub_model_id strict local_rank "
+     "early_stopping_patience "
      "tokenizer_type model_config_type is_llama_derived_model trust_remote_code xformers_attention "
      "tokenizer_config pad_to_sequence_len sample_packing eval_sample_packing train_on_inputs "
      "auto_resume_from_checkpoints loss_watchdog_threshold loss_watchdog_patience debug "

@@ -11,8 +11,7 @@ namespace oneflow::foreign {
 namespace {
 
 bool HfHasAny(const nlohmann::ordered_json& root, std::initializer_list<const char*> keys) {
-  return std::any_of(keys.begin(), keys.end(),
-                     [&](const char* key) { return root.contains(key); });
+  return std::any_of(keys.begin(), keys.end(), [&](const char* key) { return root.contains(key); });
 }
 
 bool HfNamesSettings(const std::string& word) {
@@ -71,8 +70,8 @@ HfFile FindHfFile(const nlohmann::ordered_json& root) {
                       "tokenizer_type", "data_path"})) {
     return HfFile::kOther;
   }
-  if (HfHasAny(root, {"per_device_train_batch_size", "model_name_or_path", "base_model",
-                      "output_dir"})) {
+  if (HfHasAny(root,
+               {"per_device_train_batch_size", "model_name_or_path", "base_model", "output_dir"})) {
     return HfFile::kWords;
   }
   const bool has_object = (root.contains("fp16") && root["fp16"].is_object()) ||
@@ -84,6 +83,23 @@ HfFile FindHfFile(const nlohmann::ordered_json& root) {
   }
   return HfHasAny(root, {"learning_rate", "gradient_accumulation_steps"}) ? HfFile::kWords
                                                                           : HfFile::kOther;
+}
+
+bool NamesFileOfWords(const Sources& sources, bool* has_deepspeed) {
+  bool has_words = false;
+  *has_deepspeed = false;
+  if (!sources.launch) return false;
+  for (const Word& word : sources.launch->arguments) {
+    if (!HfNamesSettings(word.text) || word.text.starts_with('-')) continue;
+    const std::filesystem::path path = FindPath(sources, word.text);
+    if (path.empty()) continue;
+    const absl::StatusOr<SettingsFile> file = ReadSettingsFile(path, path.filename());
+    if (!file.ok() || FindHfFile(file->root) != HfFile::kWords) continue;
+    has_words = true;
+    *has_deepspeed =
+        *has_deepspeed || (file->root.contains("deepspeed") && !file->root["deepspeed"].is_null());
+  }
+  return has_words;
 }
 
 absl::StatusOr<HfSources> SortSources(Sources& sources) {
@@ -162,8 +178,9 @@ void SortTrainerWords(const TrainerWords& words, std::string_view program, Setti
     const std::string hint = "did you mean --";
     const bool has_near = setting->note.starts_with(hint);
     const std::string near =
-        has_near ? KeyOfFlag(setting->note.substr(hint.size(), setting->note.size() - hint.size() - 1))
-                 : "";
+        has_near
+            ? KeyOfFlag(setting->note.substr(hint.size(), setting->note.size() - hint.size() - 1))
+            : "";
     const bool is_near = has_near && key.size() >= 6 && HfDistance(key, near) <= 2;
     if (!is_public && !(words.is_trainer() && is_near)) {
       settings->Put(key, List::kNoEffect, "of the user's own script");
@@ -173,11 +190,11 @@ void SortTrainerWords(const TrainerWords& words, std::string_view program, Setti
     facts->broken.push_back(
         {.rule = "no unknown argument",
          .numbers = setting->name,
-         .theirs = absl::StrCat(
-             words.kind == ScriptKind::kNoTrainer
-                 ? "error: unrecognized arguments: "
-                 : "Some specified arguments are not used by the HfArgumentParser: ",
-             setting->name, value.empty() ? "" : " ", value),
+         .theirs =
+             absl::StrCat(words.kind == ScriptKind::kNoTrainer
+                              ? "error: unrecognized arguments: "
+                              : "Some specified arguments are not used by the HfArgumentParser: ",
+                          setting->name, value.empty() ? "" : " ", value),
          .mend = is_near ? absl::StrCat("--", near) : "leave it out",
          .where = setting->where});
   }

@@ -15,34 +15,56 @@ namespace {
 
 using HfKeys = std::initializer_list<const char*>;
 
-constexpr HfKeys kHfModel = {"model_name_or_path", "config_name", "model", "model_name", "model_id",
-                             "model_path", "pretrained_model_name_or_path", "base_model",
-                             "hf_model", "hf_path", "model_dir", "pretrained_model",
-                             "pretrained_model_path", "base_model_name", "model_config"};
+constexpr HfKeys kHfModel = {"model_name_or_path",
+                             "config_name",
+                             "model",
+                             "model_name",
+                             "model_id",
+                             "model_path",
+                             "pretrained_model_name_or_path",
+                             "base_model",
+                             "hf_model",
+                             "hf_path",
+                             "model_dir",
+                             "pretrained_model",
+                             "pretrained_model_path",
+                             "base_model_name",
+                             "model_config"};
 constexpr HfKeys kHfSequence = {
-    "block_size", "max_seq_length", "max_seq_len", "seq_len", "seq_length", "sequence_length",
-    "sequence_len", "model_max_length", "max_length", "cutoff_len", "context_length",
-    "context_len", "max_sequence_length", "seqlen", "max_len", "ctx_len", "max_tokens_per_sample"};
-constexpr HfKeys kHfMicro = {"per_device_train_batch_size", "per_gpu_train_batch_size",
-                             "micro_batch_size", "train_micro_batch_size_per_gpu",
-                             "per_device_batch_size", "micro_batch", "batch_size_per_gpu",
-                             "batch_size_per_device", "train_batch_size_per_gpu", "mbs"};
+    "block_size",      "max_seq_length",       "max_seq_len",         "seq_len",    "seq_length",
+    "sequence_length", "sequence_len",         "model_max_length",    "max_length", "cutoff_len",
+    "context_length",  "context_len",          "max_sequence_length", "seqlen",     "max_len",
+    "ctx_len",         "max_tokens_per_sample"};
+constexpr HfKeys kHfMicro = {"per_device_train_batch_size",
+                             "per_gpu_train_batch_size",
+                             "micro_batch_size",
+                             "train_micro_batch_size_per_gpu",
+                             "per_device_batch_size",
+                             "micro_batch",
+                             "batch_size_per_gpu",
+                             "batch_size_per_device",
+                             "train_batch_size_per_gpu",
+                             "mbs"};
 constexpr HfKeys kHfBatchOfProcess = {"batch_size", "train_batch_size"};
 constexpr HfKeys kHfGlobal = {"global_batch_size", "total_batch_size", "effective_batch_size"};
-constexpr HfKeys kHfAccumulation = {"gradient_accumulation_steps", "grad_accum_steps",
-                                    "gradient_accumulation", "accumulation_steps",
-                                    "grad_acc_steps", "grad_accumulation_steps", "gas"};
+constexpr HfKeys kHfAccumulation = {"gradient_accumulation_steps",
+                                    "grad_accum_steps",
+                                    "gradient_accumulation",
+                                    "accumulation_steps",
+                                    "grad_acc_steps",
+                                    "grad_accumulation_steps",
+                                    "gas"};
 constexpr HfKeys kHfCheckpointing = {
-    "gradient_checkpointing", "activation_checkpointing", "use_gradient_checkpointing",
-    "grad_checkpointing", "enable_gradient_checkpointing", "checkpoint_activations",
-    "gradient_checkpoint", "activation_checkpoint", "grad_checkpoint"};
-constexpr HfKeys kHfSteps = {"max_steps",   "max_train_steps", "num_training_steps", "total_steps",
-                             "train_steps", "num_steps",       "train_iters",        "num_train_steps",
-                             "steps", "max_iters"};
+    "gradient_checkpointing", "activation_checkpointing",      "use_gradient_checkpointing",
+    "grad_checkpointing",     "enable_gradient_checkpointing", "checkpoint_activations",
+    "gradient_checkpoint",    "activation_checkpoint",         "grad_checkpoint"};
+constexpr HfKeys kHfSteps = {
+    "max_steps", "max_train_steps", "num_training_steps", "total_steps", "train_steps",
+    "num_steps", "train_iters",     "num_train_steps",    "steps",       "max_iters"};
 constexpr HfKeys kHfRate = {"learning_rate", "lr"};
 constexpr HfKeys kHfLeastRate = {"min_lr", "min_learning_rate", "lr_min"};
-constexpr HfKeys kHfWarmup = {"warmup_steps", "num_warmup_steps", "lr_warmup_steps", "warmup_iters",
-                              "warmup_num_steps", "warmup"};
+constexpr HfKeys kHfWarmup = {"warmup_steps", "num_warmup_steps", "lr_warmup_steps",
+                              "warmup_iters", "warmup_num_steps", "warmup"};
 constexpr HfKeys kHfClip = {"max_grad_norm", "gradient_clipping", "grad_clip", "clip_grad",
                             "clip_grad_norm"};
 constexpr HfKeys kHfPrecision = {"mixed_precision", "precision", "torch_dtype", "dtype",
@@ -122,9 +144,9 @@ std::optional<double> HfSchedulerNumber(Settings* settings, const char* name) {
 
 void ReadHfScheduler(Settings* settings, bool is_trainer, TrainerWords* words) {
   OptimizerFacts& o = words->optimizer;
-  const std::optional<std::string> said =
-      settings->Has("lr_scheduler_type") ? settings->Text("lr_scheduler_type")
-                                         : settings->Text("lr_scheduler");
+  const std::optional<std::string> said = settings->Has("lr_scheduler_type")
+                                              ? settings->Text("lr_scheduler_type")
+                                              : settings->Text("lr_scheduler");
   const std::string name = HfLower(said.value_or(is_trainer ? "linear" : "constant"));
   const bool decays = name == "linear" || name == "cosine" || name == "cosine_with_min_lr" ||
                       name == "cosine_warmup_with_min_lr" || name == "polynomial";
@@ -145,7 +167,8 @@ void ReadHfScheduler(Settings* settings, bool is_trainer, TrainerWords* words) {
   if (settings->Has("lr_scheduler_kwargs")) settings->Value("lr_scheduler_kwargs");
   if (!decays && o.schedule != "constant") {
     const char* key = settings->Has("lr_scheduler_type") ? "lr_scheduler_type" : "lr_scheduler";
-    settings->Put(key, List::kNoEquivalent, "another course of the learning rate; no byte or second");
+    settings->Put(key, List::kNoEquivalent,
+                  "another course of the learning rate; no byte or second");
     settings->Put("lr_scheduler_kwargs", List::kNoEquivalent, "of that course");
   }
   // A number below 1 is a share of the steps, as is warmup_ratio; more than 0 steps beat it.
@@ -195,25 +218,25 @@ void ReadHfOptimizer(Settings* settings, bool is_trainer, TrainerWords* words) {
                         name == "adamw_anyprecision";
   if (is_adamw && !name.ends_with("bit")) return;
   o.name = name;
-  settings->Put(key, List::kNoEquivalent,
-                name.find("8bit") != std::string::npos
-                    ? "states of 1 byte each: 2 bytes a parameter in place of 8"
-                : name.starts_with("paged_adamw")
-                    ? "states that the driver moves to the host where memory is short; here --offload=states"
-                    : "another optimizer: its states have other bytes than the 8 a parameter of AdamW's");
+  settings->Put(
+      key, List::kNoEquivalent,
+      name.find("8bit") != std::string::npos
+          ? "states of 1 byte each: 2 bytes a parameter in place of 8"
+      : name.starts_with("paged_adamw")
+          ? "states that the driver moves to the host where memory is short; here --offload=states"
+          : "another optimizer: its states have other bytes than the 8 a parameter of AdamW's");
 }
 
 void ReadHfPrecision(Settings* settings, bool is_own, TrainerWords* words) {
   if (settings->Has("bf16")) words->bf16 = HfBool(settings, {"bf16"});
   if (settings->Has("fp16")) words->fp16 = HfBool(settings, {"fp16"});
-  const char* note =
-      "fp16 with loss scaling; here bf16, of as many bytes, which needs none";
+  const char* note = "fp16 with loss scaling; here bf16, of as many bytes, which needs none";
   if (words->fp16.value_or(false)) settings->Put("fp16", List::kNoEquivalent, note);
   const Setting* found = HfFind(*settings, kHfPrecision);
   if (found == nullptr) return;
   const std::string key = found->key, value = HfLower(found->ValueText());
-  const bool is_bf16 = value == "bf16" || value == "bfloat16" || value == "torch.bfloat16" ||
-                       value == "bf16-mixed";
+  const bool is_bf16 =
+      value == "bf16" || value == "bfloat16" || value == "torch.bfloat16" || value == "bf16-mixed";
   const bool is_fp16 = value == "fp16" || value == "float16" || value == "torch.float16" ||
                        value == "half" || value == "fp16-mixed" || value == "16";
   const bool is_f32 = value == "no" || value == "fp32" || value == "float32" || value == "32" ||

@@ -35,7 +35,7 @@ ScriptKind FindScriptKind(std::string_view program, const Settings& words);
 
 struct TrainerWords {
   ScriptKind kind = ScriptKind::kOwn;
-  std::string model;     // a folder, or a public name; "" if none
+  std::string model;      // a folder, or a public name; "" if none
   std::string model_key;  // of the setting that says so
   std::optional<int64_t> sequence, micro, accumulation, global;
   std::optional<bool> bf16, fp16, checkpointing;
@@ -47,8 +47,8 @@ struct TrainerWords {
   bool is_trainer() const { return kind == ScriptKind::kTrainer || kind == ScriptKind::kTrl; }
 };
 
-// Takes the words that it knows. A bad value of TrainingArguments is an error in settings->status();
-// one of a user's own word is left alone.
+// Takes the words that it knows. A bad value of TrainingArguments is an error in
+// settings->status(); one of a user's own word is left alone.
 TrainerWords ReadTrainerWords(Settings* settings, ScriptKind kind);
 
 // Gives all other words their lists. Those that TrainingArguments and the scripts of transformers
@@ -60,8 +60,8 @@ void SortTrainerWords(const TrainerWords& words, std::string_view program, Setti
 // Files among the sources by what they are, and the words of the launched program.
 struct HfSources {
   std::optional<SettingsFile> accelerate, deepspeed, fsdp;
-  std::string deepspeed_where;  // "run.sh:3: --deepspeed=ds.json"; "" if given as a file
-  std::string model_config;     // the path of a model's config.json
+  std::string deepspeed_where;       // "run.sh:3: --deepspeed=ds.json"; "" if given as a file
+  std::string model_config;          // the path of a model's config.json
   std::vector<std::string> missing;  // files that words name and nobody gave
   Settings words{"hf-trainer"};
   std::string program;
@@ -71,6 +71,10 @@ absl::StatusOr<HfSources> SortSources(Sources& sources);
 // What a file of JSON or YAML is by its keys.
 enum class HfFile { kAccelerate, kDeepSpeed, kWords, kModelConfig, kOther };
 HfFile FindHfFile(const nlohmann::ordered_json& root);
+
+// True if the launched program is given a file of words, as "train.py sft.yaml" is;
+// `has_deepspeed`: one that names a configuration of DeepSpeed.
+bool NamesFileOfWords(const Sources& sources, bool* has_deepspeed);
 
 // Fills in facts->model and facts->sequence from what the words, the files and the user say, or
 // asks.

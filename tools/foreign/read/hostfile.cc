@@ -65,13 +65,12 @@ Hosts ParseHosts(const std::string& text, const std::string& name, const HostFil
     const bool is_host = words.size() >= 2 && words[1].starts_with("slots=") &&
                          absl::SimpleAtoi(words[1].substr(6), &slots) && slots >= 0;
     if (!is_host) {
-      facts->broken.push_back(
-          {.rule = "a line of the host file is \"NAME slots=N\"",
-           .numbers = line,
-           .theirs = absl::StrCat("Hostfile contains a bad entry: ", line,
-                                  ", unable to proceed with launching"),
-           .mend = absl::StrCat(words[0], " slots=8"),
-           .where = where});
+      facts->broken.push_back({.rule = "a line of the host file is \"NAME slots=N\"",
+                               .numbers = line,
+                               .theirs = absl::StrCat("Hostfile contains a bad entry: ", line,
+                                                      ", unable to proceed with launching"),
+                               .mend = absl::StrCat(words[0], " slots=8"),
+                               .where = where});
       continue;
     }
     if (!seen.insert(words[0]).second) {
@@ -110,8 +109,7 @@ absl::Status ReadHostfile(const std::string& named, const HostFilter& filter, So
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path.string()));
   const std::string name = path.filename();
   const Hosts hosts = ParseHosts(text, name, filter, facts);
-  if (std::find(sources.names.begin(), sources.names.end(), path.string()) ==
-      sources.names.end()) {
+  if (std::find(sources.names.begin(), sources.names.end(), path.string()) == sources.names.end()) {
     sources.names.push_back(path.string());
   }
   if (hosts.devices == 0) return absl::OkStatus();

@@ -84,8 +84,7 @@ absl::Status JoinNeoxFiles(Sources& sources, Settings* settings, Facts* facts) {
   if (sources.launch && sources.launch->program.find("deepy.py") != std::string::npos) {
     const NeoxWords words = ReadNeoxWords(*sources.launch);
     for (const std::string& name : words.files) {
-      const std::string path =
-          words.folder.empty() ? name : absl::StrCat(words.folder, "/", name);
+      const std::string path = words.folder.empty() ? name : absl::StrCat(words.folder, "/", name);
       ASSIGN_OR_RETURN(const SettingsFile* const file, FindSettingsFile(sources, path));
       if (file == nullptr) {
         facts->questions.push_back(
@@ -106,13 +105,14 @@ absl::Status JoinNeoxFiles(Sources& sources, Settings* settings, Facts* facts) {
       const std::string key = KeyOfFlag(name);
       here.insert(key);
       if (!seen.contains(key)) continue;
-      facts->broken.push_back(
-          {.rule = "a key stands in one of the files",
-           .numbers = name,
-           .theirs = absl::StrCat("Conf file ", file->name, " has the following duplicate keys "
-                                  "with previously loaded file: ", name),
-           .mend = absl::StrCat("leave ", name, " out of one of them"),
-           .where = absl::StrCat(file->name, ":", file->LineOf(name))});
+      facts->broken.push_back({.rule = "a key stands in one of the files",
+                               .numbers = name,
+                               .theirs = absl::StrCat("Conf file ", file->name,
+                                                      " has the following duplicate keys "
+                                                      "with previously loaded file: ",
+                                                      name),
+                               .mend = absl::StrCat("leave ", name, " out of one of them"),
+                               .where = absl::StrCat(file->name, ":", file->LineOf(name))});
     }
     seen.insert(here.begin(), here.end());
     for (Setting& setting : FlattenSettings(*file)) {
@@ -167,14 +167,12 @@ void ReadNeoxPrecision(Settings* settings, DeepSpeedValues* values, Facts* facts
          .where = settings->Where("precision")});
     return;
   }
-  const std::string kept =
-      values->Text("data_types.grad_accum_dtype").value_or("");
+  const std::string kept = values->Text("data_types.grad_accum_dtype").value_or("");
   if (type == "bfloat16" || type == "bf16") {
     facts->precision = {.compute = "bf16", .here = "bf16", .gradients_in_bf16 = kept != "fp32"};
   } else if (type == "fp16") {
-    facts->precision = {.compute = "fp16, dynamic loss scale",
-                        .here = "bf16",
-                        .gradients_in_bf16 = kept != "fp32"};
+    facts->precision = {
+        .compute = "fp16, dynamic loss scale", .here = "bf16", .gradients_in_bf16 = kept != "fp32"};
     settings->Put("precision", List::kNoEquivalent,
                   "fp16 with loss scaling; here bf16, of as many bytes, which needs none");
   }
@@ -243,8 +241,8 @@ void CheckNeoxStages(Settings* settings, Facts* facts) {
          .numbers = absl::StrCat("pipe_parallel_size ", facts->degrees.pipe, " with stage ",
                                  what == "weights" ? 3 : 2),
          .theirs = "ZeRO-2 and ZeRO-3 are incompatible with pipeline parallelism",
-         .mend = facts->degrees.pipe == 1 ? "pipe_parallel_size: 0, or \"stage\": 1"
-                                          : "\"stage\": 1",
+         .mend =
+             facts->degrees.pipe == 1 ? "pipe_parallel_size: 0, or \"stage\": 1" : "\"stage\": 1",
          .where = settings->Where("zero_optimization.stage")});
   }
   if (settings->Int("moe_num_experts").value_or(1) > 1 &&
@@ -318,9 +316,9 @@ absl::StatusOr<Facts> ReadNeox(Sources& sources, const ForeignInput& input) {
   for (size_t i = before; i < facts.broken.size(); ++i) {
     BrokenRule& rule = facts.broken[i];
     if (!facts.devices || rule.rule.find("tensor x pipe") == std::string::npos) continue;
-    rule.theirs = absl::StrCat("(global_num_gpus / pp_size) / mp_size [(", *facts.devices, " / ",
-                               facts.degrees.pipe, ") / ", facts.degrees.tensor,
-                               "] must be a whole number");
+    rule.theirs =
+        absl::StrCat("(global_num_gpus / pp_size) / mp_size [(", *facts.devices, " / ",
+                     facts.degrees.pipe, ") / ", facts.degrees.tensor, "] must be a whole number");
     rule.where = settings.Where("model_parallel_size");
   }
   SortNeox(&settings, &facts);

@@ -17,10 +17,12 @@ constexpr ListedKeys kNeoxKeys[] = {
      "s3_path s3_chunk_size config_files load checkpoint_validation_with_forward_pass "
      "checkpoint_scale checkpoint_factor extra_save_iters no_save_optim no_save_rng no_load_optim "
      "no_load_rng finetune eval_iters keep_last_n_checkpoints eval_interval split vocab_file "
-     "merge_file num_workers exit_interval short_seq_prob eod_mask_loss seed onnx_safe train_epochs"},
+     "merge_file num_workers exit_interval short_seq_prob eod_mask_loss seed onnx_safe "
+     "train_epochs"},
     {List::kNoEffect,
      "use_wandb wandb_group wandb_run_name wandb_team wandb_project wandb_host "
-     "wandb_init_all_ranks git_hash log_dir tensorboard_dir use_comet comet_workspace comet_project "
+     "wandb_init_all_ranks git_hash log_dir tensorboard_dir use_comet comet_workspace "
+     "comet_project "
      "comet_experiment_name comet_tags comet_others comet_experiment peak_theoretical_tflops "
      "log_interval log_grad_pct_zeros log_param_norm log_grad_norm log_optimizer_states "
      "log_gradient_noise_scale gradient_noise_scale_n_batches gradient_noise_scale_cpu_offload "
@@ -64,8 +66,7 @@ constexpr ListedKeys kNeoxKeys[] = {
      "attention to a part of the positions: fewer FLOPs than here"},
     {List::kNoEquivalent, "soft_prompt_tuning soft_prompt_tuning.*",
      "a prompt alone is trained: the other weights have no states"},
-    {List::kNoEquivalent,
-     "use_mup coord_check save_base_shapes base_shapes_file mup_*",
+    {List::kNoEquivalent, "use_mup coord_check save_base_shapes base_shapes_file mup_*",
      "learning rates and initial values by width; no byte or second"},
     {List::kNoEquivalent, "mamba_* gmlp_attn_dim dim_att head_size ffn_dim",
      "of blocks that are no attention"},

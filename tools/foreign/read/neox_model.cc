@@ -43,9 +43,9 @@ struct NeoxActivation {
   bool gated;
 };
 constexpr NeoxActivation kNeoxActivations[] = {
-    {"gelu", "gelu", false},   {"relu", "relu", false},     {"softsign", "softsign", false},
-    {"swish", "silu", false},  {"silu", "silu", false},     {"mish", "mish", false},
-    {"geglu", "gelu", true},   {"reglu", "relu", true},     {"swiglu", "silu", true},
+    {"gelu", "gelu", false},        {"relu", "relu", false}, {"softsign", "softsign", false},
+    {"swish", "silu", false},       {"silu", "silu", false}, {"mish", "mish", false},
+    {"geglu", "gelu", true},        {"reglu", "relu", true}, {"swiglu", "silu", true},
     {"bilinear", "identity", true}, {"glu", "sigmoid", true}};
 
 // Width of the MLP: that of a gated one is a third of `intermediate_size`, up to a multiple.
@@ -70,10 +70,11 @@ void ReadNeoxPositions(Settings* settings, ShapeNumbers* shape) {
     settings->Put("rotary_pct", List::kNoEffect, "of rotary positions");
     settings->Put("rotary_emb_base", List::kNoEffect, "of rotary positions");
   } else if (shape->rotary_share != 1) {
-    settings->Put("rotary_pct", List::kNoEquivalent,
-                  absl::StrFormat("rotary positions turn %g %% of each head, here all; no parameter "
-                                  "and hardly a FLOP",
-                                  100 * shape->rotary_share));
+    settings->Put(
+        "rotary_pct", List::kNoEquivalent,
+        absl::StrFormat("rotary positions turn %g %% of each head, here all; no parameter "
+                        "and hardly a FLOP",
+                        100 * shape->rotary_share));
   }
   if (positions != "rotary" && positions != "learned") {
     settings->Put("pos_emb", List::kNoEquivalent,
@@ -117,9 +118,9 @@ void ReadNeoxBiases(Settings* settings, ShapeNumbers* shape) {
   const int64_t groups = shape->groups > 0 ? shape->groups : shape->heads;
   const int64_t of_attention = (shape->heads + 2 * groups) * shape->head_dim + shape->hidden;
   const int64_t of_mlp = (shape->gated ? 2 : 1) * shape->ffn + shape->hidden;
-  shape->differences.push_back({mlp ? "products of the MLP have biases"
-                                    : "products of attention have biases",
-                                shape->layers * (mlp ? of_mlp : of_attention)});
+  shape->differences.push_back(
+      {mlp ? "products of the MLP have biases" : "products of attention have biases",
+       shape->layers * (mlp ? of_mlp : of_attention)});
 }
 
 void ReadNeoxExperts(Settings* settings, ShapeNumbers* shape) {

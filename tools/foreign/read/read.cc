@@ -10,7 +10,10 @@ namespace {
 // In the order in which they are asked: the more special first.
 std::vector<Reader> Readers() {
   return {
-      NeoxReader(), MegatronReader(), DeepSpeedReader(), AccelerateReader(),
+      NeoxReader(),
+      MegatronReader(),
+      DeepSpeedReader(),
+      AccelerateReader(),
   };
 }
 
