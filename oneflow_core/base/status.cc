@@ -3,6 +3,17 @@
 #include "absl/strings/cord.h"
 
 namespace oneflow {
+namespace {
+
+constexpr char kExceeded[] = "oneflow/exceeded";
+
+}  // namespace
+
+absl::Status ExceededError(std::string_view message) {
+  absl::Status status = absl::FailedPreconditionError(ToAbsl(message));
+  status.SetPayload(kExceeded, absl::Cord());
+  return status;
+}
 
 absl::Status InputError(std::string_view where, std::string_view what, std::string_view hint) {
   std::string message;
@@ -26,6 +37,7 @@ absl::Status Annotate(const absl::Status& status, std::string_view prefix) {
 }
 
 int ExitCode(const absl::Status& status) {
+  if (status.GetPayload(kExceeded)) return 3;
   switch (status.code()) {
     case absl::StatusCode::kOk: return 0;
     case absl::StatusCode::kInvalidArgument:

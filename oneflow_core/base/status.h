@@ -19,13 +19,17 @@ namespace oneflow {
 // correction (may be empty). Code INVALID_ARGUMENT; message "where: what; hint".
 absl::Status InputError(std::string_view where, std::string_view what, std::string_view hint = "");
 
+// What a user asked to be refused, such as a change above a limit, while the input is good. Code
+// FAILED_PRECONDITION.
+absl::Status ExceededError(std::string_view message);
+
 // WithMessage returns the same status with another message, Annotate with "prefix: " before its
 // message.
 absl::Status WithMessage(const absl::Status& status, std::string_view message);
 absl::Status Annotate(const absl::Status& status, std::string_view prefix);
 
-// Exit code of the command line: 0 good, 2 bad input (INVALID_ARGUMENT, NOT_FOUND, OUT_OF_RANGE,
-// FAILED_PRECONDITION, RESOURCE_EXHAUSTED, DATA_LOSS), 1 everything else.
+// Exit code of the command line: 0 good, 3 an ExceededError, 2 bad input (INVALID_ARGUMENT,
+// NOT_FOUND, OUT_OF_RANGE, FAILED_PRECONDITION, RESOURCE_EXHAUSTED, DATA_LOSS), 1 everything else.
 int ExitCode(const absl::Status& status);
 
 }  // namespace oneflow

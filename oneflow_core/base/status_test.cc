@@ -40,6 +40,9 @@ TEST_CASE("exit codes tell bad input from failure") {
   CHECK(ExitCode(absl::DataLossError("")) == 2);
   CHECK(ExitCode(absl::InternalError("")) == 1);
   CHECK(ExitCode(absl::UnavailableError("")) == 1);
+  CHECK(ExitCode(ExceededError("")) == 3);
+  CHECK(ExitCode(Annotate(ExceededError("bytes"), "plan")) == 3);
+  CHECK(ExitCode(absl::FailedPreconditionError("")) == 2);
 }
 
 TEST_CASE("the macros pass values and errors on") {

@@ -172,16 +172,23 @@ std::string Canonical(const Message& message, std::set<int> without) {
 
 }  // namespace
 
-std::string Fingerprint(const proto::Plan& plan) {
-  const std::string bytes =
-      Canonical(plan, {proto::Plan::kFingerprintFieldNumber, proto::Plan::kFactsFieldNumber});
-  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+std::string TextFingerprint(std::string_view text) {
+  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
   static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
+  std::string digits;
   for (uint64_t half : {hash.high64, hash.low64}) {
-    for (int shift = 60; shift >= 0; shift -= 4) text.push_back(kDigits[(half >> shift) & 15]);
+    for (int shift = 60; shift >= 0; shift -= 4) digits.push_back(kDigits[(half >> shift) & 15]);
   }
-  return text;
+  return digits;
+}
+
+std::string MessageFingerprint(const Message& message) {
+  return TextFingerprint(Canonical(message, {}));
+}
+
+std::string Fingerprint(const proto::Plan& plan) {
+  return TextFingerprint(
+      Canonical(plan, {proto::Plan::kFingerprintFieldNumber, proto::Plan::kFactsFieldNumber}));
 }
 
 }  // namespace oneflow

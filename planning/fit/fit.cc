@@ -14,7 +14,9 @@
 #include "oneflow_core/cost/device_memory.h"
 #include "planning/fit/lean.h"
 #include "planning/fit/limits.h"
+#include "planning/recipe/changes_that_fit.h"
 #include "planning/recipe/make_plan.h"
+#include "planning/search/ladder.h"
 #include "planning/search/plan_words.h"
 #include "planning/search/result_text.h"
 #include "planning/search/search.h"
@@ -29,15 +31,28 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMostKnownBytes = size_t{256} << 20;
 // Plans that a search keeps, of which those are taken that differ in more than a mix.
 constexpr int kKept = 8;
+// Seconds of a search, which is stopped by `stop`.
+constexpr double kNoEnd = 1e6;
+
+// Seconds from its making on. Where others use the cores, those that this process had count: so an
+// answer is the same on a machine that is busy.
+class Stopwatch {
+ public:
+  double Seconds() const {
+    const double wall = std::chrono::duration<double>(Clock::now() - start_).count();
+    return std::min(wall, CpuSeconds() - cpu_start_);
+  }
+
+ private:
+  const Clock::time_point start_ = Clock::now();
+  const double cpu_start_ = CpuSeconds();
+};
 
 // Ends what is compiled within it when its time is over, or when all is.
 class TimedPart {
  public:
   TimedPart(double seconds, std::function<bool()> stop)
-      : end_(Clock::now() +
-             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))),
-        stop_(std::move(stop)),
-        watcher_([this](const std::stop_token& done) {
+      : seconds_(seconds), stop_(std::move(stop)), watcher_([this](const std::stop_token& done) {
           while (!done.stop_requested() && Left() > 0) {
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
           }
@@ -47,12 +62,13 @@ class TimedPart {
   // Seconds; 0: none.
   double Left() const {
     if (stop_ && stop_()) return 0;
-    return std::max(0.0, std::chrono::duration<double>(end_ - Clock::now()).count());
+    return std::max(0.0, seconds_ - watch_.Seconds());
   }
   std::stop_token token() const { return source_.get_token(); }
 
  private:
-  const Clock::time_point end_;
+  const Stopwatch watch_;
+  const double seconds_;
   const std::function<bool()> stop_;
   std::stop_source source_;
   std::jthread watcher_;  // last: it uses the others
@@ -103,10 +119,8 @@ class Finder {
     spec.given.stop = part.token();
     PlanRequest request = spec.given;
     request.recipe = *question_.own;
-    request.cluster.mutable_device()->clear_memory_bytes();
-    request.recipe.clear_host_memory();
     absl::StatusOr<CompiledPlan> compiled =
-        CompileRequest(spec.source, request, MakeCandidate(*question_.own));
+        CompileRequest(spec.source, WithAnyMemory(request), MakeCandidate(*question_.own));
     if (!compiled.ok()) {
       answer_.own_refused = compiled.status();
     } else {
@@ -119,9 +133,8 @@ class Finder {
 
   absl::Status SearchPlans() {
     std::atomic<bool> found = false;
-    const Clock::time_point start = Clock::now();
-    SearchOptions search{
-        .budget_seconds = options_.most_seconds, .threads = options_.threads, .top = kKept};
+    const Stopwatch watch;
+    SearchOptions search{.budget_seconds = kNoEnd, .threads = options_.threads, .top = kKept};
     search.observe = [&](const SearchProgress& progress) {
       Progress(ProgressText(progress));
       if (!progress.best || found.exchange(true)) return;
@@ -129,8 +142,8 @@ class Finder {
       observe_(FitPart::kFits, answer_);
     };
     search.stop = [&] {
-      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-      return IsStopped() || (found && seconds > options_.search_seconds);
+      return IsStopped() ||
+             watch.Seconds() > (found ? options_.search_seconds : options_.most_seconds);
     };
     ASSIGN_OR_RETURN(answer_.search, Search(question_.spec, search));
     SearchResult& result = answer_.search;
@@ -182,9 +195,9 @@ class Finder {
     auto sequence = std::async(policy, [&] { return FindLongestSequence(question, left); });
     answer_.limits = {batch.get(), sequence.get()};
     if (question.spec.given.imbalance > 0) {
-      const Clock::time_point start = Clock::now();
+      const Stopwatch watch;
       const absl::Status made = MakeBest(question.spec);
-      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+      const double seconds = watch.Seconds();
       if (made.ok()) {
         answer_.limits.push_back(
             FindMostUnequal(question, answer_.plans[0], answer_.best, seconds, left));

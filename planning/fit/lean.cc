@@ -7,6 +7,7 @@
 #include "planning/recipe/make_plan.h"
 #include "planning/search/blocks_by_slice.h"
 #include "planning/search/evaluate.h"
+#include "planning/search/ladder.h"
 #include "planning/search/short_plan.h"
 #include "planning/search/stage_costs.h"
 
@@ -80,10 +81,8 @@ absl::StatusOr<CompiledPlan> CompileFitting(const SearchSpec& spec,
 }
 
 absl::StatusOr<CompiledPlan> CompileAnyway(const SearchSpec& spec, const proto::Recipe& candidate) {
-  PlanRequest request = CandidateRequest(spec.given, candidate);
-  request.cluster.mutable_device()->clear_memory_bytes();
-  request.recipe.clear_host_memory();
-  return CompileRequest(spec.source, request, candidate);
+  return CompileRequest(spec.source, WithAnyMemory(CandidateRequest(spec.given, candidate)),
+                        candidate);
 }
 
 }  // namespace oneflow

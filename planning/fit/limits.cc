@@ -124,6 +124,7 @@ class Grower {
       return Between();
     }
     const double slope = (lean->bytes - lean_.bytes) / static_cast<double>(size - low_);
+    slope_ = slope;
     if (Fits(*lean)) {
       low_ = size, lean_ = *std::move(lean);
     } else {
@@ -141,25 +142,33 @@ class Grower {
     return near ? low_ : RoundDown((low_ + high_) / 2, unit_);
   }
 
+  // Where a plan needs more than its short plan says, so do those of other sizes.
   void Compile(const Choices& form, FitChange* change) {
+    const double capacity = Capacity(lean_.spec);
     for (int tries = 0; tries < kMostCompiled; ++tries) {
-      absl::StatusOr<CompiledPlan> compiled = CompileFitting(lean_.spec, lean_.candidate);
-      if (compiled.ok()) {
+      absl::StatusOr<CompiledPlan> compiled = CompileAnyway(lean_.spec, lean_.candidate);
+      if (!compiled.ok()) {
+        change->why = absl::IsCancelled(compiled.status())
+                          ? "is not known: the time was over"
+                          : std::string(ToStd(compiled.status().message()));
+        return;
+      }
+      const auto bytes = static_cast<double>(compiled->found.bytes);
+      if (bytes <= capacity) {
         change->plan = std::move(compiled->found);
         change->batch = lean_.spec.given.recipe.batch();
         change->sequence = FindModelShape(lean_.spec.source.graph).sequence;
         change->devices = lean_.spec.devices;
         return;
       }
-      change->why = absl::IsCancelled(compiled.status())
-                        ? "not compiled: the time was over"
-                        : std::string(ToStd(compiled.status().message()));
-      if (!absl::IsResourceExhausted(compiled.status())) return;
-      const int64_t less = RoundDown(low_ - std::max(unit_, low_ / kParts), unit_);
-      if (less < 1 || left_() <= 0) return;
-      absl::StatusOr<LeanPlan> lean = make_(less, form);
+      change->why = "is not known: short plans say too little of it";
+      const double more = bytes - kFull * capacity, slope = slope_ * bytes / lean_.bytes;
+      const auto less = static_cast<int64_t>(slope > 0 ? more / slope : 0);
+      const int64_t next = RoundDown(low_ - std::max({less, unit_, low_ / kParts}), unit_);
+      if (next < unit_ || left_() <= 0) return;
+      absl::StatusOr<LeanPlan> lean = make_(next, form);
       if (!lean.ok()) return;
-      low_ = less, lean_ = *std::move(lean);
+      low_ = next, lean_ = *std::move(lean);
     }
   }
 
@@ -169,6 +178,7 @@ class Grower {
   int64_t low_ = 0;   // the largest of which a short plan fits
   LeanPlan lean_;     // of it
   int64_t high_ = 0;  // the least of which none fits; 0: there is none
+  double slope_ = 0;  // bytes a size, as the last two short plans have it
   int probes_ = 0;
 };
 
@@ -184,7 +194,7 @@ std::optional<Start> FindStart(const SearchSpec& spec, int64_t size, const MakeL
 }
 
 std::string NotFound(const LeftSeconds& left, const std::string& what) {
-  return left() <= 0 ? "not looked for: the time was over" : what;
+  return left() <= 0 ? "is not known: the time was over" : what;
 }
 
 SearchSpec WithBatch(SearchSpec spec, int64_t batch) {
@@ -246,8 +256,7 @@ FitChange FindLargestBatch(const FitQuestion& question, const LeftSeconds& left)
     if (start || size % 2 != 0 || left() <= 0) break;
   }
   if (!start) {
-    return None("batch",
-                NotFound(left, "one micro-batch on all devices does not fit without stages"));
+    return None("batch", NotFound(left, "of one micro-batch does not fit without stages"));
   }
   // Of fewer sequences than devices twice as many did not fit.
   const int64_t most = start->size < spec.devices ? start->size : kMostSequences * spec.devices;
@@ -258,7 +267,7 @@ FitChange FindLargestBatch(const FitQuestion& question, const LeftSeconds& left)
 FitChange FindLongestSequence(const FitQuestion& question, const LeftSeconds& left) {
   const SearchSpec& spec = question.spec;
   if (question.with_sequence == nullptr) {
-    return None("sequence", "not known: the model is a graph of one length of sequences");
+    return None("sequence", "is not known: the model is a graph of one length");
   }
   const int64_t asked = FindModelShape(spec.source.graph).sequence;
   const int64_t tokens = asked * spec.given.recipe.batch();
@@ -272,7 +281,8 @@ FitChange FindLongestSequence(const FitQuestion& question, const LeftSeconds& le
   if (!start && first > asked) {
     start = FindStart(spec, (asked + unit - 1) / unit * unit, make, left);
   }
-  if (!start) return None("sequence", NotFound(left, "none longer fits without stages"));
+  if (!start)
+    return None("sequence", NotFound(left, "of a longer one does not fit without stages"));
   const auto most = static_cast<int64_t>(FindRow(ModelRows(), "sequence")->most);
   Grower(unit, most / unit * unit, make, left).Grow(*std::move(start), &change);
   return change;

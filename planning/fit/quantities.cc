@@ -35,7 +35,7 @@ std::optional<Quantity> ReadQuantity(const std::string& text) {
   Quantity quantity{.number = std::strtod(lower.c_str(), &end)};
   if (end == lower.c_str()) return std::nullopt;
   constexpr std::string_view kLetters = "kmg";
-  std::string_view rest(end);
+  std::string_view rest = ToStd(absl::StripLeadingAsciiWhitespace(end));
   const size_t power = rest.empty() ? std::string_view::npos : kLetters.find(rest[0]);
   quantity.scaled = power != std::string_view::npos;
   if (quantity.scaled) {

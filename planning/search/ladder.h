@@ -76,6 +76,9 @@ struct GroupToSearch {
 std::vector<GroupToSearch> ListToSearch(const SearchSpec& spec,
                                         const std::vector<proto::Recipe>& groups);
 
+// The request of a plan that does not fit, which then says how much it needs.
+PlanRequest WithAnyMemory(PlanRequest request);
+
 // Thread-safe. Costs that groups share are measured once.
 class Ladder {
  public:

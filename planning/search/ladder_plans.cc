@@ -21,12 +21,15 @@ constexpr double kGain = 0.9995;
 
 }  // namespace
 
+PlanRequest WithAnyMemory(PlanRequest request) {
+  request.cluster.mutable_device()->clear_memory_bytes();
+  request.recipe.clear_host_memory();
+  return request;
+}
+
 absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
   GroupState& state = finding->state;
-  PlanRequest options = CandidateRequest(spec_.given, state.candidate);
-  // A plan that does not fit says how much it needs.
-  options.cluster.mutable_device()->clear_memory_bytes();
-  options.recipe.clear_host_memory();
+  const PlanRequest options = WithAnyMemory(CandidateRequest(spec_.given, state.candidate));
   ASSIGN_OR_RETURN(Planned planned, MakePlan(spec_.source, options));
   proto::Plan& plan = planned.plan;
   ASSIGN_OR_RETURN(FoundPlan found, EvaluatePlan(plan, state.candidate, options.cluster));

@@ -121,7 +121,7 @@ class PlanTest(FolderCase):
         self.assertEqual(ours, self.oneflow("explain", "--plan=gpt.plan"))
         for flag, words in {"--tensor-model-parallel-size=2": "--mesh=tensor=N", "--micro-batch-size=2": "--micro_batches=M",
                             "--schedule=zb": "did you mean zero_bubble?", "--shcedule=1f1b": "did you mean --schedule?",
-                            "--steps=3": "it is a flag of explain, train", "--nofuse": "--fuse=false"}.items():
+                            "--keep=3": "it is a flag of train", "--nofuse": "--fuse=false"}.items():
             self.assertIn(words, self.compile(flag, code=2))
 
     def test_a_flag_given_twice(self):

@@ -12,7 +12,7 @@ import unittest
 from tests.e2e.cli import run
 
 GOLDEN = "tests/e2e/json_names.txt"
-NAMED_BY_DATA = ("mesh", "seconds_by_kernel", "split")  # their members are axes and kernels
+NAMED_BY_DATA = ("mesh", "seconds_by_kernel", "split", "bytes", "exchanges", "choices")  # their members are axes, kernels, stages, flags
 LETTERS = {bool: "b", int: "i", float: "f", str: "s", type(None): "null"}
 
 
@@ -67,7 +67,8 @@ class JsonNamesTest(unittest.TestCase):
                 cwd=folder)
             run("model", "llama", "--preset=llama-tiny", "--experts=4", "--out=moe.textproto", cwd=folder)
             graph, train = "--graph=gpt.textproto", ("--data=data/train.bin", "--batch=4", "--steps=8", "--threads=1")
-            run("compile", graph, "--mesh=pipe=2,data=2", "--batch=8", "--micro_batches=2", "--out=c.plan", cwd=folder)
+            run("compile", graph, "--mesh=pipe=2,data=2", "--batch=8", "--micro_batches=2", "--threads=1", "--out=c.plan", "--lock=c.lock",
+                cwd=folder)
             write("systems.textproto", 'system { name: "one" what: "One" slowdown: 1 region { sequence { most: 9 } parameters { most: 1e6 } '
                   'devices { most: 9 } device_tokens { most: 99 } runs: 2 models: 1 sigma: 0.1 } } '
                   'between_systems { sigma: 0.1 freedom: 1 what: "H100s" }')
@@ -79,8 +80,12 @@ class JsonNamesTest(unittest.TestCase):
                 "compile, headline of what rests on the host": json.dumps(json.loads(printed(
                     "compile", graph, "--batch=8", "--offload=states,weights", "--cluster=h100", "--device=cpu",
                     "--out=b.plan"))["headline"]),
+                "compile, order for PyTorch": json.dumps(json.loads(printed(
+                    "compile", graph, "--mesh=pipe=2", "--batch=8", "--micro_batches=4", "--emit_schedule=order.csv"))["emit_schedule"]),
                 "compile, price in the headline": json.dumps(json.loads(printed(
                     "compile", "--graph=moe.textproto", "--mesh=expert=2", "--batch=8"))["headline"]["price"]),
+                "compile --emit": json.dumps(json.loads(printed(
+                    "compile", graph, "--device=cuda", "--cluster=h100", "--mesh=data=2", "--emit=deepspeed"))["emit"]),
                 "explain": printed("explain", "--plan=a.plan", "--processes=2"),
                 "simulate": printed("simulate", "--plan=c.plan", "--processes=2", "--steps=200"),
                 "simulate on a cluster": printed("simulate", "--plan=b.plan", "--cluster=h100"),
@@ -88,9 +93,14 @@ class JsonNamesTest(unittest.TestCase):
                 "simulate, compared with --system": compared("--system=one"),
                 "verify": printed("verify", "--plan=a.plan"),
                 "diff": printed("diff", "a.plan", "b.plan"),
+                "diff --lock": printed("diff", "--lock=c.lock", "a.plan", "--fail_above=bytes:9GiB"),
+                "compile --lock": read("c.lock"),
                 "search": printed(*search, "--devices=2", "--why_not=pipe=2"),
                 "search --compare": printed(*search, "--devices=2", "--compare=data=2", "--compare=pipe=2", "--compare=data=2,pipe=2"),
                 "search --pareto": printed(*search, "--devices=1..2", "--pareto", "--price_per_device_hour=2"),
+                "fit": printed("fit", "gpt.textproto", *search[2:], "--devices=2", "--budget_seconds=2"),
+                "fit of what does not": printed("fit", "moe.textproto", *search[2:], "--devices=2", "--budget_seconds=2",
+                                                "--memory=33MB", "--reserve=0", code=2),
                 "data": printed("data", "--text=text.txt", "--tokenizer=bytes", "--val_fraction=0.1", "--out=data"),
                 "train": printed("train", graph, *train, "--job_dir=.", "--eval_data=data/val.bin", "--checkpoint_dir=ckpt"),
                 "eval": printed("eval", "--checkpoint=ckpt", "--data=data/val.bin", "--threads=1"),

@@ -15,9 +15,10 @@
 11. Sources that are compiled together (oneflow_cc_folder) define no name twice in their unnamed namespaces, nor one that a header
    declares as a function: another could be called instead.
 12. A room has no more lines than lines.txt allows.
-13. A number of a model (a row of model_rows.cc) is read or set in at most NUMBER_FILES sources beside the rows and the families.
+13. A number of a model (a row of model_rows.cc) is read or set in at most NUMBER_FILES sources beside the rows, the families and
+   TRANSLATIONS.
 14. A choice of a plan (a row of recipe_rows.cc) is read, set or named as a flag in at most CHOICE_FILES sources that are no tests, beside
-   the rows.
+   the rows and TRANSLATIONS.
 """
 
 import collections
@@ -45,13 +46,19 @@ OTHER_MEANINGS = {
 
 # Where a model's number belongs, and how many other files may name it: those that read and write a config.json, tell a graph's model,
 # and print what `oneflow model` made.
-NUMBER_FOLDERS = ("oneflow_core/model/", "oneflow_core/recipe/")
+# Translations to and from other systems say all of a model and a plan in other words, each system in its own file; that none
+# forgets a choice is what tools/foreign/emit/emit_test.cc checks.
+TRANSLATIONS = "tools/foreign/"
+NUMBER_FOLDERS = ("oneflow_core/model/", "oneflow_core/recipe/", TRANSLATIONS)
 NUMBER_FILES = 3
+# The words of foreign models, and ours for them.
+FOREIGN_NUMBERS = {"training/hugging_face/architecture.cc"}
 NO_NUMBERS = {"graph", "family", "preset"}
 # Numbers with a reason to be named in more files.
 MORE_NUMBER_FILES = {
-    "vocab": (5, "a checkpoint's notes have that of the imported model, which its graph may pad"),
-    "sequence": (5, "a checkpoint's notes have the positions of the imported model, of which its graph may have fewer"),
+    "vocab": (6, "a checkpoint's notes have that of the imported model, which its graph may pad; so may that of a named one"),
+    "sequence": (7, "a checkpoint's notes have the positions of the imported model, of which its graph may have fewer; so may that of a "
+                    "named one, which is told of"),
     "hidden": (4, "an exported Llama whose heads do not divide its width is a Mistral of transformers"),
     "heads": (4, "an exported Llama whose heads do not divide its width is a Mistral of transformers"),
 }
@@ -66,12 +73,12 @@ OLD_FORMS = {"training/checkpoint/old_train.cc"}
 # Choices with a reason to be named in more files.
 MORE_CHOICE_FILES = {
     "mesh": (10, "what devices there are: each step of planning, the front end and a checkpoint's check ask it"),
-    "device": (7, "kernels, memory and links differ by it, and so do warnings of verbs"),
-    "batch": (12, "the size of a step: programs and the trainer have it, reports print it, search divides it"),
+    "device": (8, "kernels, memory and links differ by it, and so do warnings of verbs"),
+    "batch": (15, "the size of a step: programs and the trainer have it, reports print it, search divides it, fit grows it"),
     "micro_batches": (17, "the size of a step: programs and the trainer have it, reports print it, search varies it"),
     "order": (5, "a file says it, reports name it, planning orders axes without it"),
     "schedule": (7, "search varies it, reports name it, planning fits its warm-ups"),
-    "precision": (10, "costs of search ask it, reports and warnings of verbs name it"),
+    "precision": (11, "costs of search ask it, reports and warnings of verbs name it"),
     "documents": (6, "data that the trainer and eval open are of the same kind"),
     "global_norm": (9, "planning asks how long updates wait, the trainer whether it may clip"),
     "overlap": (6, "streams, copies and gathers of the compiler are made by it, and planning asks what may run ahead"),
@@ -339,7 +346,8 @@ def kind_problems(root):
     """Kinds of ops, and primitives of boxing, that too many sources name."""
     texts = {}
     for path in source_files(root):
-        if path.suffix in CPP_SUFFIXES and not is_test(path) and "test" not in path.stem:
+        translates = str(path).startswith(TRANSLATIONS)  # other systems' words, too
+        if path.suffix in CPP_SUFFIXES and not is_test(path) and "test" not in path.stem and not translates:
             text = (root / path).read_text(encoding="utf-8")
             texts[str(path)] = COMMENT.sub(lambda found: found[1] or "", text)
     rows = "".join(text for path, text in texts.items() if path.startswith("oneflow_core/op/"))
@@ -361,6 +369,7 @@ def number_problems(root):
     texts = {}
     for path in source_files(root) if rows.exists() else []:
         other = path.suffix in CPP_SUFFIXES and not is_test(path) and not str(path).startswith(NUMBER_FOLDERS)
+        other = other and str(path) not in FOREIGN_NUMBERS
         text = COMMENT.sub(lambda found: found[1] or "", (root / path).read_text(encoding="utf-8")) if other else ""
         if HOLDS_MODEL.search(text):
             texts[str(path)] = text
@@ -378,7 +387,7 @@ def choice_problems(root):
     texts = {}
     for path in source_files(root) if rows.exists() else []:
         test = is_test(path) or path.stem.endswith(("_for_test", "_test_util"))
-        others = str(path) in OLD_FORMS or path.parts[:2] == ("oneflow_core", "recipe")
+        others = str(path) in OLD_FORMS or path.parts[:2] == ("oneflow_core", "recipe") or str(path).startswith(TRANSLATIONS)
         if path.suffix in CPP_SUFFIXES and not test and not others:
             texts[str(path)] = COMMENT.sub(lambda found: found[1] or "", (root / path).read_text(encoding="utf-8"))
     for name in NUMBER.findall(rows.read_text(encoding="utf-8")) if texts else []:

@@ -170,7 +170,7 @@ def print_text(results):
 
 def make_json(results):
     counted = [r for r in results if r.row.counted]
-    hidden = ("simulate", "system", "band")
+    hidden = ("simulate", "system", "band", "planned_gib", "ran")
     rows = [{**{k: v for k, v in vars(r.row).items() if k not in hidden}, "system": r.row.system.name, "simulated": r.simulated, "sigma": r.sigma,
              "error": r.error()} for r in results]
     flat = {}

@@ -61,6 +61,10 @@ class Model:
     vocab: int
     experts = 0
 
+    def text(self):
+        """The model as a text proto."""
+        return "family: 'gpt' bias: true tied: false " + " ".join(f"{name}: {value}" for name, value in dataclasses.asdict(self).items())
+
     def graph_args(self):
         """The family and the sizes, for `oneflow model`."""
         return ["gpt", *(f"--{name}={value}" for name, value in dataclasses.asdict(self).items())]
@@ -89,6 +93,11 @@ class Llama:
     vocab: int
     experts: int = 0
     experts_per_token: int = 1
+
+    def text(self):
+        """The model as a text proto. Requires one without experts."""
+        sizes = {name: value for name, value in dataclasses.asdict(self).items() if not name.startswith("experts")}
+        return "family: 'llama' tied: false " + " ".join(f"{name}: {value}" for name, value in sizes.items())
 
     def graph_args(self):
         """The family and the sizes, for `oneflow model`."""
@@ -167,6 +176,7 @@ class Row:
     band: typing.Callable | None = None  # of a Simulator: what stands beside the time of a step (docs/simulate.md)
     peak_gib: float | None = None  # of the device that took most, as published
     planned_gib: typing.Callable | None = None  # of a Simulator: what our plan takes of it
+    ran: dict | None = None  # the run as fields of formula_bytes.cc; None: no peak was published
 
     def ratio(self, figure):
         """The time that a figure means over the published time."""

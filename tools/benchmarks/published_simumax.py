@@ -38,8 +38,12 @@ def make_row(name, sequence, tensor, pipe, context, data, micro_batches, publish
     flags = (*FLAGS, "--sequence_parallel", "--split_products") if tensor > 1 else FLAGS
     plan = Plan(model, "b200", make_mesh(pipe=pipe, data=data, context=context, tensor=tensor), data * micro_batches, micro_batches, (),
                 flags, attention_library=SYSTEM.attention_library)
+    ran = {"system": "megatron-lm", "model": model.text(), "devices": 8, "micro": 1, "micro_batches": micro_batches, "tensor": tensor,
+           "pipe": pipe, "context": context, "schedule": "1f1b" if pipe > 1 else "none", "sharding": "states",
+           "over": ["data", "context"], "sequence_parallel": tensor > 1}
     return row_of_plan(plan, 8, "none", "ms a step", published, lambda seconds, flops: 1e3 * seconds, table=TABLE, model=name,
-                       name=f"{name} t{tensor} p{pipe} c{context} d{data}, {micro_batches}", tensor=tensor, system=SYSTEM, peak_gib=peak)
+                       name=f"{name} t{tensor} p{pipe} c{context} d{data}, {micro_batches}", tensor=tensor, system=SYSTEM, peak_gib=peak,
+                       ran=ran)
 
 
 def rows(args):

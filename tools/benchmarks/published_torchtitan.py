@@ -45,10 +45,13 @@ def make_row(name, model, device, gpus, tensor, sequences, recompute, compiled, 
              *(("--sequence_parallel", "--split_products") if tensor > 1 else ()))
     batch = sequences * data
     plan = Plan(model, device, make_mesh(data=data, tensor=tensor), batch, 1, (), flags, attention_library=system.attention_library)
+    ran = {"system": "torchtitan", "model": model.text(), "devices": gpus, "micro": sequences, "micro_batches": 1, "tensor": tensor,
+           "sharding": "weights", "over": ["data"], "gather": "each use", "reduce": "each micro-batch", "recompute": recompute,
+           "sequence_parallel": tensor > 1, "settings": {"training.compile": "true"} if compiled else {}}
     return row_of_plan(plan, gpus, "none", "tokens/s/GPU", published,
                        lambda seconds, flops: batch * model.sequence / gpus / seconds, table=TABLE, model=name,
                        name=f"{name} on {gpus}" + (f", tensor {tensor}" if tensor > 1 else "") + (", compiled" if compiled else ""),
-                       tensor=tensor, system=system, peak_gib=peak)
+                       tensor=tensor, system=system, peak_gib=peak, ran=ran)
 
 
 def rows(args):

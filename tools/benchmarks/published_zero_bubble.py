@@ -122,6 +122,20 @@ def simulate_pipeline(simulator, *of):
     return simulator.run(make_plan(simulator, *of))
 
 
+SCHEDULES = {"1F1B": "1f1b", "interleaved": "interleaved", "ZB-1p": "zero_bubble", "ZB-2p": "zero_bubble_2p"}
+
+
+def describe_run(name, vocab, schedule, m):
+    """The run as the fields of formula_bytes.cc; None of an order by hand."""
+    if schedule not in SCHEDULES:
+        return None
+    layers, heads, hidden, stages, size = MODELS[name]
+    blocks = [int(n) for n in stage_layers(schedule, layers, stages, False).partition("=")[2].split(",")]
+    return {"system": "megatron-lm", "model": Model(layers, heads, hidden, SEQUENCE, vocab).text() + " attention: 'unfused'",
+            "devices": stages, "micro": size, "micro_batches": m, "pipe": stages, "schedule": SCHEDULES[schedule],
+            "chunks": CHUNKS if schedule == "interleaved" else 1, "stage_layers": blocks, "precision": "fp16", "dropout": 0.1}
+
+
 def make_rows(name, m, schedule, published, first, vocab):
     layers, heads, hidden, stages, size = MODELS[name]
 
@@ -140,6 +154,7 @@ def make_rows(name, m, schedule, published, first, vocab):
         peak = PEAKS_GIB[name].get(schedule) if first and counted else None  # as much at any number of micro-batches
         return Row(TABLE, name, f"{name} m={m} {schedule}", "a100", 1, unit, figure, at_peak, SYSTEM, simulate, counted,
                    question=f"m={m}", figures=figures, peak_gib=peak, planned_gib=planned,
+                   ran=describe_run(name, vocab, schedule, m),
                    band=lambda simulator: simulate_pipeline(simulator, name, vocab, False, schedule, m)["compared"])
 
     found = []

@@ -1,5 +1,5 @@
 // oneflow: the command line. `oneflow VERB --help` explains each verb, `oneflow --version` the
-// build. Exit codes: 0 good, 1 failed at run time, 2 bad input.
+// build. Exit codes: 0 good, 1 failed at run time, 2 bad input, 3 above a limit that was asked for.
 #include <sys/resource.h>
 
 #include <cstdio>
@@ -21,11 +21,11 @@ namespace oneflow {
 namespace {
 
 std::vector<Verb> Verbs() {
-  return {ModelVerb(),     CompileVerb(), SearchVerb(),   ExplainVerb(),  RecipeVerb(),
-          VerifyVerb(),    RunVerb(),     DataVerb(),     ImportVerb(),   ExportVerb(),
-          TrainVerb(),     EvalVerb(),    GenerateVerb(), SimulateVerb(), DiffVerb(),
-          CalibrateVerb(), ClusterVerb(), DevicesVerb(),  SubmitVerb(),   StatusVerb(),
-          LogsVerb(),      CancelVerb()};
+  return {ModelVerb(),  CompileVerb(),   FitVerb(),     SearchVerb(),   ExplainVerb(),
+          RecipeVerb(), VerifyVerb(),    RunVerb(),     DataVerb(),     ImportVerb(),
+          ExportVerb(), TrainVerb(),     EvalVerb(),    GenerateVerb(), SimulateVerb(),
+          DiffVerb(),   CalibrateVerb(), ClusterVerb(), DevicesVerb(),  SubmitVerb(),
+          StatusVerb(), LogsVerb(),      CancelVerb()};
 }
 
 std::string Usage(int columns) {
@@ -87,6 +87,7 @@ absl::Status Dispatch(std::vector<std::string> argv) {
   ASSIGN_OR_RETURN(const Verb verb, FindVerb(argv[0]));
   const std::vector<std::string> rest(argv.begin() + 1, argv.end());
   for (const std::string& a : rest) {
+    if (a == "--" && verb.takes_rest) break;  // what follows is another program's
     ASSIGN_OR_RETURN(const std::optional<bool> all, HelpAsked(a));
     if (all) return Print(HelpText(verb, *all, HelpColumns()));
   }

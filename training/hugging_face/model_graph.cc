@@ -96,16 +96,23 @@ absl::StatusOr<std::string> DescribeExperts(const proto::Graph& graph, const Gra
       kGraphHint);
 }
 
-absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {
-  const GraphFacts facts(graph);
+// The numbers of a mixture that act in training alone.
+void ReadRouting(const GraphFacts& facts, proto::Model* model) {
+  model->set_slots(facts.Attr(kRoute, "capacity").f());
+  model->set_slot_groups(facts.Attr(kRoute, "groups").i());
+  model->set_aux_loss_coeff(facts.Attr(kRoute, "balance").f());
+  model->set_z_loss_coeff(facts.Attr(kRoute, "z").f());
+  model->set_routed_positions(facts.Attr(kRoute, "run").i());
+}
+
+absl::StatusOr<proto::Model> ReadLlamaGraph(const proto::Graph& graph, const GraphFacts& facts) {
   const Dims wte = facts.Sizes("wte"), qkv = facts.Sizes("h.0.attn.qkv.weight");
   const Dims experts = facts.Sizes("h.0.mlp.experts.gate.weight");
   const Dims gate = experts.empty() ? facts.Sizes("h.0.mlp.gate.weight") : experts;
   if (wte.size() != 2 || qkv.size() != 4 || gate.size() != (experts.empty() ? 2 : 3)) {
     return InputError(NameGraph(graph), "has no blocks of the family llama", kGraphHint);
   }
-  HuggingFaceConfig config;
-  proto::Model& model = config.model;
+  proto::Model model;
   model.set_family("llama");
   model.set_vocab(wte[0]);
   model.set_hidden(wte[1]);
@@ -130,6 +137,17 @@ absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {
   model.set_tied(!facts.Has("head.weight"));
   model.set_qkv_bias(facts.Has("h.0.attn.qkv.bias"));
   model.set_qk_norm(facts.Has("h.0.attn.q_norm.weight"));
+  if (model.experts() == 0) return model;
+  model.set_experts_per_token(facts.Attr(kRoute, "choices").i());
+  model.set_norm_topk_prob(facts.Attr(kRoute, "normalized").b());
+  return model;
+}
+
+absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {
+  const GraphFacts facts(graph);
+  HuggingFaceConfig config;
+  ASSIGN_OR_RETURN(config.model, ReadLlamaGraph(graph, facts));
+  const proto::Model& model = config.model;
   if (model.qkv_bias() && model.qk_norm()) {
     return InputError(NameGraph(graph),
                       "has biases of queries, keys and values, and norms of queries and keys; no "
@@ -141,35 +159,23 @@ absl::StatusOr<HuggingFaceConfig> DescribeLlama(const proto::Graph& graph) {
                       : model.window() > 0 ? "mistral"
                                            : "llama";
   if (model.experts() > 0) {
-    model.set_experts_per_token(facts.Attr(kRoute, "choices").i());
-    model.set_norm_topk_prob(facts.Attr(kRoute, "normalized").b());
     ASSIGN_OR_RETURN(config.model_type, DescribeExperts(graph, facts, model));
   }
   proto::Model trained = model;
-  if (model.experts() > 0) {
-    trained.set_slots(facts.Attr(kRoute, "capacity").f());
-    trained.set_slot_groups(facts.Attr(kRoute, "groups").i());
-    trained.set_aux_loss_coeff(facts.Attr(kRoute, "balance").f());
-    trained.set_z_loss_coeff(facts.Attr(kRoute, "z").f());
-    trained.set_routed_positions(facts.Attr(kRoute, "run").i());
-  }
+  if (model.experts() > 0) ReadRouting(facts, &trained);
   RETURN_IF_ERROR(CheckSameGraph(graph, trained, "Llama"));
   return config;
 }
 
-absl::StatusOr<HuggingFaceConfig> DescribeGpt(const proto::Graph& graph) {
-  const GraphFacts facts(graph);
+// With what acts in training alone.
+absl::StatusOr<proto::Model> ReadGptGraph(const proto::Graph& graph, const GraphFacts& facts) {
   const Dims wte = facts.Sizes("wte"), wpe = facts.Sizes("wpe");
   const Dims qkv = facts.Sizes("h.0.attn.qkv.weight");
-  const std::string where = NameGraph(graph);
   if (wte.size() != 2 || wpe.size() != 2 || qkv.size() != 4) {
-    return InputError(where, "is no model of a family that has files of Hugging Face", kGraphHint);
+    return InputError(NameGraph(graph), "is no model of a family that has files of Hugging Face",
+                      kGraphHint);
   }
-  if (!facts.Has("ln_f.bias")) {
-    return InputError(where, "has no biases, and GPT-2 of transformers has", "");
-  }
-  HuggingFaceConfig config = {.model_type = "gpt2"};
-  proto::Model& model = config.model;
+  proto::Model model;
   model.set_family("gpt");
   model.set_layers(facts.Blocks("attn.qkv.weight"));
   model.set_heads(qkv[2]);
@@ -178,11 +184,24 @@ absl::StatusOr<HuggingFaceConfig> DescribeGpt(const proto::Graph& graph) {
   model.set_vocab(wte[0]);
   model.set_tied(!facts.Has("head.weight"));
   model.set_norm_epsilon(facts.Epsilon("ln_f"));
+  model.set_bias(facts.Has("ln_f.bias"));
   model.set_dropout(facts.Attr("embed.drop", "rate").f());
-  proto::Model trained = model;
-  trained.set_masks(facts.Kind("embed.drop") == "stored_dropout" ? "stored" : "recomputed");
-  trained.set_attention(facts.Kind("h.0.attn.core") == "causal_attention" ? "fused" : "unfused");
+  model.set_masks(facts.Kind("embed.drop") == "stored_dropout" ? "stored" : "recomputed");
+  model.set_attention(facts.Kind("h.0.attn.core") == "causal_attention" ? "fused" : "unfused");
+  return model;
+}
+
+absl::StatusOr<HuggingFaceConfig> DescribeGpt(const proto::Graph& graph) {
+  HuggingFaceConfig config = {.model_type = "gpt2"};
+  ASSIGN_OR_RETURN(const proto::Model trained, ReadGptGraph(graph, GraphFacts(graph)));
+  if (!trained.bias()) {
+    return InputError(NameGraph(graph), "has no biases, and GPT-2 of transformers has", "");
+  }
   RETURN_IF_ERROR(CheckSameGraph(graph, trained, "GPT-2"));
+  config.model = trained;
+  config.model.clear_bias();
+  config.model.clear_masks();
+  config.model.clear_attention();
   return config;
 }
 
@@ -213,6 +232,23 @@ absl::StatusOr<proto::Graph> BuildModelGraph(const HuggingFaceConfig& config,
 
 absl::StatusOr<HuggingFaceConfig> DescribeModelGraph(const proto::Graph& graph) {
   return GraphFacts(graph).Has("norm_f.weight") ? DescribeLlama(graph) : DescribeGpt(graph);
+}
+
+absl::StatusOr<proto::Model> DescribeModel(const proto::Graph& graph) {
+  const GraphFacts facts(graph);
+  const bool llama = facts.Has("norm_f.weight");
+  ASSIGN_OR_RETURN(proto::Model model,
+                   llama ? ReadLlamaGraph(graph, facts) : ReadGptGraph(graph, facts));
+  if (model.experts() > 0) {
+    ReadRouting(facts, &model);
+    const Dims shared = facts.Sizes("h.0.mlp.shared.gate.weight");
+    if (!shared.empty()) model.set_shared_inner(shared.back());
+    const std::string scores = facts.Attr(kRoute, "scores").s();
+    if (!scores.empty()) model.set_scores(scores);
+    model.set_bias_rate(facts.Attr(kRoute, "bias_rate").f());
+  }
+  RETURN_IF_ERROR(CheckSameGraph(graph, model, "a model of a family"));
+  return CompleteModel(model);
 }
 
 const FamilyFiles& FindFiles(const HuggingFaceConfig& config) {

@@ -30,6 +30,10 @@ absl::StatusOr<proto::Graph> BuildModelGraph(const HuggingFaceConfig& config,
 // capacities and losses of routers. It names the first op that differs.
 absl::StatusOr<HuggingFaceConfig> DescribeModelGraph(const proto::Graph& graph);
 
+// Every number of the model that a graph computes, those that act in training alone among them;
+// built again, it is the graph. An input error where `oneflow model` makes no such graph.
+absl::StatusOr<proto::Model> DescribeModel(const proto::Graph& graph);
+
 // The table of the tensors of a model's files.
 const FamilyFiles& FindFiles(const HuggingFaceConfig& config);
 

@@ -71,6 +71,22 @@ TEST_CASE("ModelGraph: a configuration is that of its graph, in every family") {
   }
 }
 
+TEST_CASE("ModelGraph: every number of a model is in its graph") {
+  for (const char* text :
+       {"family: 'gpt' preset: 'tiny' bias: false dropout: 0.1 masks: 'stored'",
+        "family: 'gpt' preset: 'tiny' attention: 'unfused'",
+        "family: 'llama' preset: 'llama-tiny' window: 4 qkv_bias: true",
+        "family: 'llama' preset: 'llama-tiny' experts: 4 shared_inner: 8 scores: 'sigmoid' "
+        "bias_rate: 0.001 slots: 1.5 aux_loss_coeff: 0.02 z_loss_coeff: 0.001 norm_topk_prob: "
+        "false"}) {
+    proto::Model model = MakeModel(text);
+    model.clear_preset();
+    const auto described = DescribeModel(BuildModel(model));
+    REQUIRE(described.ok());
+    CHECK(described->DebugString() == model.DebugString());
+  }
+}
+
 TEST_CASE("ModelGraph: options") {
   HuggingFaceConfig padded = *DescribeModelGraph(*BuildModelGraph(Gpt2(), {.vocab = 128}));
   CHECK(padded.model.vocab() == 128);

@@ -13,7 +13,7 @@ namespace oneflow::foreign {
 namespace {
 
 struct FsdpFacts {
-  Degrees degrees;
+  AxisDegrees degrees;
   Nodes nodes;
   bool splits = false;  // FSDP; else plain data parallelism
   bool kept = false;    // weights are kept from the forward to the backward

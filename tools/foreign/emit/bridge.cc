@@ -100,7 +100,7 @@ void AddBlocks(const Job& job, const MegatronFacts& facts, YamlSection* yaml) {
 
 std::string ModelText(const Job& job, const MegatronFacts& facts) {
   const proto::Recipe& recipe = job.recipe;
-  const Degrees& degrees = facts.degrees;
+  const AxisDegrees& degrees = facts.degrees;
   YamlSection yaml("model", "megatron.bridge.models.gpt_provider.GPTModelProvider");
   AddBlocks(job, facts, &yaml);
   yaml.Add("seq_length", job.model.sequence());

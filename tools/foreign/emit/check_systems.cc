@@ -31,7 +31,7 @@ bool IsMixture(const proto::Model& model) { return model.experts() > 0; }
 
 }  // namespace
 
-absl::Status CheckMegatron(System system, const Job& job, const Degrees& degrees) {
+absl::Status CheckMegatron(System system, const Job& job, const AxisDegrees& degrees) {
   const proto::Model& model = job.model;
   if (model.rope_scaling().factor() > 0 && !IsLlama31Scaling(model.rope_scaling())) {
     return Lacks(system,
@@ -70,8 +70,8 @@ absl::StatusOr<std::string> FindTitanModule(const proto::Model& model) {
   } else if (IsMixture(model) && model.slots() > 0) {
     lacks = "queues of experts that drop tokens";
   }
-  const bool whole_heads = model.heads() * model.head_dim() == model.hidden();
-  const bool llama3 = !IsMixture(model) && !model.tied() && !model.qk_norm() && whole_heads;
+  const bool equal_heads = model.heads() * model.head_dim() == model.hidden();
+  const bool llama3 = !IsMixture(model) && !model.tied() && !model.qk_norm() && equal_heads;
   const bool scaled = model.rope_scaling().factor() > 0;
   if (lacks.empty() && !llama3 && scaled) {
     lacks =
@@ -82,7 +82,7 @@ absl::StatusOr<std::string> FindTitanModule(const proto::Model& model) {
   return llama3 ? "llama3" : "qwen3";
 }
 
-absl::Status CheckTorchtitan(const Job& job, const Degrees& degrees) {
+absl::Status CheckTorchtitan(const Job& job, const AxisDegrees& degrees) {
   ASSIGN_OR_RETURN(const std::string module, FindTitanModule(job.model));
   constexpr System kTitan = System::kTorchtitan;
   if (module == "qwen3" && degrees.pipe > 1) {
@@ -104,7 +104,7 @@ absl::Status CheckTorchtitan(const Job& job, const Degrees& degrees) {
   return absl::OkStatus();
 }
 
-absl::Status CheckTrainer(System system, const Job& job, const Degrees& degrees) {
+absl::Status CheckTrainer(System system, const Job& job, const AxisDegrees& degrees) {
   const std::pair<const char*, int64_t> axes[] = {{"tensor", degrees.tensor},
                                                   {"pipe", degrees.pipe},
                                                   {"context", degrees.context},
@@ -122,7 +122,7 @@ absl::Status CheckTrainer(System system, const Job& job, const Degrees& degrees)
 
 namespace {
 
-void DescribeMegatron(const Job& job, const Degrees& degrees, std::vector<std::string>* lines) {
+void DescribeMegatron(const Job& job, const AxisDegrees& degrees, std::vector<std::string>* lines) {
   const proto::Model& model = job.model;
   const int64_t over = model.vocab() % degrees.tensor;
   if (over != 0) {
@@ -153,7 +153,7 @@ void DescribeMegatron(const Job& job, const Degrees& degrees, std::vector<std::s
   }
 }
 
-void DescribeTitan(const Job& job, const Degrees& degrees, std::vector<std::string>* lines) {
+void DescribeTitan(const Job& job, const AxisDegrees& degrees, std::vector<std::string>* lines) {
   const proto::Model& model = job.model;
   if (job.optimizer.weight_decay() > 0) lines->emplace_back("norms decay, too");
   if (degrees.pipe > 1 && CountSplit(job.recipe) == 3) {
@@ -180,7 +180,7 @@ void DescribeTrainer(std::vector<std::string>* lines) {
 
 std::vector<std::string> FindDifferences(System system, const Job& job) {
   std::vector<std::string> lines;
-  const absl::StatusOr<Degrees> degrees = FindDegrees(job.recipe);
+  const absl::StatusOr<AxisDegrees> degrees = FindDegrees(job.recipe);
   if (!degrees.ok()) return lines;
   switch (system) {
     case System::kMegatron:

@@ -36,7 +36,7 @@ nlohmann::ordered_json ZeroJson(const Job& job) {
   return zero;
 }
 
-nlohmann::ordered_json DeepSpeedJson(const Job& job, const Degrees& degrees) {
+nlohmann::ordered_json DeepSpeedJson(const Job& job, const AxisDegrees& degrees) {
   const proto::Recipe& recipe = job.recipe;
   const proto::Optimizer& optimizer = job.optimizer;
   return {{"train_batch_size", recipe.batch()},
@@ -60,7 +60,7 @@ nlohmann::ordered_json DeepSpeedJson(const Job& job, const Degrees& degrees) {
 }  // namespace
 
 std::vector<EmittedFile> WriteDeepSpeed(const Job& job) {
-  const Degrees degrees = FindDegrees(job.recipe).value();
+  const AxisDegrees degrees = FindDegrees(job.recipe).value();
   const Nodes nodes = FindNodes(degrees.devices(), job.devices_a_node);
   const bool recomputes = !job.recipe.recompute().term().empty();
   std::vector<std::string> extra = {"--deepspeed", "ds_config.json"};

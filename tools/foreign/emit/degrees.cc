@@ -11,7 +11,7 @@
 namespace oneflow::foreign {
 namespace {
 
-std::string AxisWordOf(const std::string& axis) { return axis.substr(0, axis.find('.')); }
+std::string WordOfAxis(const std::string& axis) { return axis.substr(0, axis.find('.')); }
 
 void AddAxis(const std::string& name, int64_t size, proto::Recipe* recipe) {
   if (size == 1) return;
@@ -25,7 +25,7 @@ using Axes = google::protobuf::RepeatedPtrField<std::string>;
 // True if one of the names is the axis's, or the name of all its factors.
 bool NamesAxis(const Axes& names, const std::string& axis) {
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    return name == axis || name == AxisWordOf(axis);
+    return name == axis || name == WordOfAxis(axis);
   });
 }
 
@@ -37,7 +37,7 @@ int64_t FindSharded(const proto::Recipe& recipe) {
        {&recipe.shard().states(), &recipe.shard().gradients(), &recipe.shard().weights()}) {
     int64_t ways = 1;
     for (const auto& axis : recipe.mesh().axis()) {
-      const std::string word = AxisWordOf(axis.name());
+      const std::string word = WordOfAxis(axis.name());
       if ((word == "data" || word == "expert") && NamesAxis(*names, axis.name())) {
         ways *= axis.size();
       }
@@ -49,12 +49,12 @@ int64_t FindSharded(const proto::Recipe& recipe) {
 
 }  // namespace
 
-absl::StatusOr<Degrees> FindDegrees(const proto::Recipe& recipe) {
-  Degrees degrees;
+absl::StatusOr<AxisDegrees> FindDegrees(const proto::Recipe& recipe) {
+  AxisDegrees degrees;
   const std::string experts = recipe.experts().empty() ? "expert" : recipe.experts();
   int pipe = -1, data = -1, index = 0;
   for (const auto& axis : recipe.mesh().axis()) {
-    const std::string word = AxisWordOf(axis.name());
+    const std::string word = WordOfAxis(axis.name());
     const int64_t size = axis.size();
     ++index;
     if (size == 1) continue;
@@ -79,7 +79,7 @@ absl::StatusOr<Degrees> FindDegrees(const proto::Recipe& recipe) {
   return degrees;
 }
 
-void SetMesh(const Degrees& degrees, const Splits& splits, proto::Recipe* recipe) {
+void SetMesh(const AxisDegrees& degrees, const Splits& splits, proto::Recipe* recipe) {
   recipe->clear_mesh();
   recipe->mutable_mesh();
   recipe->clear_experts();
@@ -122,7 +122,7 @@ void SetMesh(const Degrees& degrees, const Splits& splits, proto::Recipe* recipe
 int CountSplit(const proto::Recipe& recipe) {
   std::set<std::string> wide;
   for (const auto& axis : recipe.mesh().axis()) {
-    if (axis.size() > 1) wide.insert({axis.name(), AxisWordOf(axis.name())});
+    if (axis.size() > 1) wide.insert({axis.name(), WordOfAxis(axis.name())});
   }
   const auto splits = [&](const Axes& names) {
     return std::any_of(names.begin(), names.end(),
@@ -134,7 +134,7 @@ int CountSplit(const proto::Recipe& recipe) {
   return splits(shard.states()) ? 1 : 0;
 }
 
-absl::StatusOr<int64_t> FindMicroBatch(const proto::Recipe& recipe, const Degrees& degrees) {
+absl::StatusOr<int64_t> FindMicroBatch(const proto::Recipe& recipe, const AxisDegrees& degrees) {
   const int64_t parts = recipe.micro_batches() * degrees.data;
   if (recipe.batch() % parts == 0) return recipe.batch() / parts;
   return InputError(

@@ -40,7 +40,7 @@ Job MakeJob(const std::string& flags, const char* model = kTiny) {
   return job;
 }
 
-std::string TextOf(const std::vector<EmittedFile>& files) {
+std::string JoinTexts(const std::vector<EmittedFile>& files) {
   std::string text;
   for (const EmittedFile& file : files) absl::StrAppend(&text, file.name, ":\n", file.text);
   return text;
@@ -132,7 +132,7 @@ bool IsSameJob(const Job& a, const Job& b) {
 
 // False where the choice acts on nothing in a plan of the job.
 bool Acts(const Job& job, std::string_view row) {
-  const Degrees degrees = FindDegrees(job.recipe).value();
+  const AxisDegrees degrees = FindDegrees(job.recipe).value();
   if (row == "sequence_parallel" || row == "split_products") return degrees.tensor > 1;
   if (row == "context_pieces") return degrees.context > 1;
   if (row == "schedule" || row == "stage_layers") return degrees.pipe > 1;
@@ -145,9 +145,9 @@ void CheckNotLost(System system, const Job& base, const Job& changed, const Chan
   if (!Acts(changed, change.row) || IsSameJob(base, changed)) return;
   const auto before = RoundFor(system, base), after = RoundFor(system, changed);
   if (!before.ok() || !after.ok()) return;  // it is refused, which is no silence
-  const std::string text = TextOf(WriteFor(system, before->front().job));
+  const std::string text = JoinTexts(WriteFor(system, before->front().job));
   for (const Rounded& rounded : *after) {
-    const bool said = TextOf(WriteFor(system, rounded.job)) != text;
+    const bool said = JoinTexts(WriteFor(system, rounded.job)) != text;
     const bool listed = IsListed(rounded, change.row);
     const bool already = IsListed(before->front(), change.row);  // to the same value
     const bool here = FateIn(system, change.row).fate == Fate::kHere;
@@ -158,7 +158,8 @@ void CheckNotLost(System system, const Job& base, const Job& changed, const Chan
     REQUIRE(again->size() == 1);
     const std::vector<Rounding> none;
     CHECK(again->front().roundings == none);
-    CHECK(TextOf(WriteFor(system, again->front().job)) == TextOf(WriteFor(system, rounded.job)));
+    CHECK(JoinTexts(WriteFor(system, again->front().job)) ==
+          JoinTexts(WriteFor(system, rounded.job)));
   }
 }
 
@@ -200,11 +201,15 @@ TEST_CASE("what is rounded") {
       "--mesh=pipe=2,data=2,tensor=2 --batch=32 --micro_batches=4 --schedule=zero_bubble "
       "--shard=states --sequence_parallel --recompute=full:3/1,attention");
   CHECK(Rounded1(System::kMegatron, zero) ==
-        "split_products: false -> true\nschedule: zero_bubble -> 1f1b\nrecompute: "
+        "split_products: false -> true\nschedule: zero_bubble -> 1f1b\nwarm_ups: "
+        "2+0,1+1 -> \nrecompute: "
         "full:3/1,attention -> full,gather\n");
   CHECK(Rounded1(System::kTorchtitan, zero) ==
         "split_products: false -> true\nshard: states -> weights\ngather: each_use -> once\n"
-        "prefetch:  -> 1\nrecompute: full:3/1,attention -> full,gather\n");
+        "prefetch:  -> 1\nrecompute: full:3/1,attention -> full,gather\nfuse: true -> false\n");
+  const Job unsharded = MakeJob("--mesh=pipe=2,tensor=2 --batch=8 --micro_batches=4");
+  CHECK(Rounded1(System::kTorchtitan, unsharded).find("precision: bf16 -> f32\n") !=
+        std::string::npos);
   const auto refused = RoundFor(System::kDeepSpeed, zero);
   CHECK(std::string(refused.status().message()) ==
         "--emit=deepspeed: DeepSpeed has no axis tensor under the Trainer of Hugging Face, which "
@@ -239,10 +244,10 @@ TEST_CASE("experts over a part of data") {
   const Job job = MakeJob("--mesh=data=4x2 --experts=data.1 --batch=32", kMixture);
   const auto nearest = RoundFor(System::kMegatron, job);
   REQUIRE(nearest.ok());
-  const Degrees degrees = FindDegrees(nearest->front().job.recipe).value();
+  const AxisDegrees degrees = FindDegrees(nearest->front().job.recipe).value();
   CHECK(degrees.data == 8);
   CHECK(degrees.expert == 2);
-  const std::string text = TextOf(WriteFor(System::kMegatron, nearest->front().job));
+  const std::string text = JoinTexts(WriteFor(System::kMegatron, nearest->front().job));
   CHECK(text.find("--expert-model-parallel-size 2\n") != std::string::npos);
   CHECK(text.find("--moe-router-load-balancing-type seq_aux_loss") != std::string::npos);
 }

@@ -36,7 +36,7 @@ TrainerSchedule FindTrainerSchedule(const proto::Optimizer& optimizer) {
 
 }  // namespace
 
-std::vector<std::string> TrainingArguments(const Job& job, const Degrees& degrees,
+std::vector<std::string> TrainingArguments(const Job& job, const AxisDegrees& degrees,
                                            std::vector<std::string> extra) {
   const proto::Recipe& recipe = job.recipe;
   const proto::Optimizer& optimizer = job.optimizer;

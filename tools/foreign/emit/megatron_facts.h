@@ -12,7 +12,7 @@
 namespace oneflow::foreign {
 
 struct MegatronFacts {
-  Degrees degrees;
+  AxisDegrees degrees;
   Nodes nodes;
   int64_t micro_batch = 1;
   int split = 0;                    // states, gradients, weights: how many of them

@@ -35,7 +35,7 @@ absl::Status CheckPurpose(System system, const proto::Recipe& recipe) {
   return absl::OkStatus();
 }
 
-absl::Status CheckModelFor(System system, const Job& job, const Degrees& degrees) {
+absl::Status CheckModelFor(System system, const Job& job, const AxisDegrees& degrees) {
   switch (system) {
     case System::kMegatron:
     case System::kBridge: return CheckMegatron(system, job, degrees);
@@ -47,7 +47,7 @@ absl::Status CheckModelFor(System system, const Job& job, const Degrees& degrees
 }
 
 // What all systems lack: a user's own order, weights that lag, micro-batches beyond the schedule's.
-void RoundCommon(Job* job, const Degrees& degrees) {
+void RoundCommon(Job* job, const AxisDegrees& degrees) {
   proto::Recipe& recipe = job->recipe;
   if (recipe.has_order()) {
     recipe.clear_order();
@@ -64,7 +64,7 @@ void RoundCommon(Job* job, const Degrees& degrees) {
   recipe.set_loss_pieces(0);
 }
 
-void RoundSystem(System system, Job* job, const Degrees& degrees) {
+void RoundSystem(System system, Job* job, const AxisDegrees& degrees) {
   RoundCommon(job, degrees);
   switch (system) {
     case System::kMegatron:
@@ -75,6 +75,15 @@ void RoundSystem(System system, Job* job, const Degrees& degrees) {
   }
 }
 
+constexpr std::string_view kGathers =
+    "the backward gathers positions again where the system keeps parts of activations, else not";
+
+// A recompute without what says of gathers.
+std::string DropGather(const std::string& recompute) {
+  const size_t gather = recompute.find(",gather");
+  return recompute.substr(0, gather);
+}
+
 // The rows that differ, each with its reason. A choice that acts here alone is no loss.
 void ListRoundings(System system, std::span<const Row> rows, const google::protobuf::Message& from,
                    const google::protobuf::Message& to, std::vector<Rounding>* roundings) {
@@ -82,7 +91,9 @@ void ListRoundings(System system, std::span<const Row> rows, const google::proto
     const std::string before = FieldText(row, from), after = FieldText(row, to);
     const RowFate fate = FateIn(system, row.name);
     if (before == after || fate.fate == Fate::kHere) continue;
-    roundings->push_back({std::string(row.name), before, after, std::string(fate.why)});
+    const bool gathers = row.name == "recompute" && DropGather(before) == DropGather(after);
+    roundings->push_back(
+        {std::string(row.name), before, after, std::string(gathers ? kGathers : fate.why)});
   }
 }
 
@@ -154,8 +165,11 @@ absl::StatusOr<std::vector<Rounded>> RoundFor(System system, const Job& given) {
   job.recipe = InOurWords(given.recipe);
   SetDefaults(OptimizerRows(), &job.optimizer);
   RETURN_IF_ERROR(CheckPurpose(system, job.recipe));
-  ASSIGN_OR_RETURN(Degrees degrees, FindDegrees(job.recipe));
+  ASSIGN_OR_RETURN(AxisDegrees degrees, FindDegrees(job.recipe));
   if (job.model.experts() == 0) degrees.expert = 1;
+  if (job.recipe.schedule() == "zero_bubble" && !job.recipe.has_warm_ups() && degrees.pipe > 1) {
+    *job.recipe.mutable_warm_ups() = EqualWarmUps(degrees.pipe, job.recipe.micro_batches());
+  }
   RETURN_IF_ERROR(FindMicroBatch(job.recipe, degrees).status());
   RETURN_IF_ERROR(CheckModelFor(system, job, degrees));
   const SlicePolicies policies = FindPolicies(job.recipe.recompute(), FindSlices(job));

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "compiler/schedule/schedule.h"
+
 namespace oneflow::foreign {
 namespace {
 
@@ -14,12 +16,12 @@ bool UpdatesOnHost(const proto::Recipe& recipe) {
   return recipe.update_on() == proto::UPDATE_ON_HOST;
 }
 
-bool GathersPositions(const Degrees& degrees, const proto::Recipe& recipe) {
+bool GathersPositions(const AxisDegrees& degrees, const proto::Recipe& recipe) {
   return degrees.context > 1 || (degrees.tensor > 1 && recipe.sequence_parallel());
 }
 
 // One chunk a stage: the slices of each stage joined.
-void JoinChunks(const Degrees& degrees, proto::Recipe* recipe) {
+void JoinChunks(const AxisDegrees& degrees, proto::Recipe* recipe) {
   recipe->set_schedule("1f1b");
   recipe->set_chunks(1);
   std::vector<int> slices(recipe->stage_layers().layers().begin(),
@@ -33,15 +35,16 @@ void JoinChunks(const Degrees& degrees, proto::Recipe* recipe) {
   }
 }
 
-// PyTorch and Megatron-LM interleave in rounds: `whole` of as many micro-batches as stages.
-bool FitsRounds(const proto::Recipe& recipe, int64_t stages, bool whole) {
+// PyTorch and Megatron-LM interleave in rounds: with `full_rounds` each of as many micro-batches as
+// stages.
+bool FitsRounds(const proto::Recipe& recipe, int64_t stages, bool full_rounds) {
   const int64_t m = recipe.micro_batches();
-  if (whole) return m % stages == 0;
+  if (full_rounds) return m % stages == 0;
   return m % std::max<int64_t>(m / stages, 1) == 0;
 }
 
 // Data that only its owner's kinds of memory can hold are not split for it.
-int LeastSplit(const Degrees& degrees, int parts, int least) {
+int LeastSplit(const AxisDegrees& degrees, int parts, int least) {
   return degrees.data * degrees.context > 1 ? std::max(parts, least) : parts;
 }
 
@@ -54,7 +57,7 @@ void SetNorm(bool always, Job* job) {
 }
 
 // Activations of whole blocks: of all but the last one at most.
-void RoundActivations(const Degrees& degrees, Job* job) {
+void RoundActivations(const AxisDegrees& degrees, Job* job) {
   proto::Recipe& recipe = job->recipe;
   proto::Offload& offload = *recipe.mutable_offload();
   if (!offload.has_activations()) return;
@@ -82,6 +85,18 @@ void RoundFsdpGather(int parts_before, bool pipe, proto::Recipe* recipe) {
 
 }  // namespace
 
+proto::WarmUps EqualWarmUps(int64_t stages, int64_t micro_batches) {
+  proto::WarmUps warm_ups;
+  for (int stage = 0; stage < stages; ++stage) {
+    const WarmUpDepth depth = EqualWarmUp(
+        {.stages = static_cast<int>(stages), .stage = stage, .micro_batches = micro_batches});
+    proto::WarmUps::Depth& said = *warm_ups.add_stage();
+    said.set_forwards(depth.forwards);
+    said.set_backwards(depth.backwards);
+  }
+  return warm_ups;
+}
+
 std::vector<proto::Recompute> NearRecompute(System system, const SlicePolicies& policies) {
   switch (system) {
     case System::kMegatron:
@@ -93,7 +108,7 @@ std::vector<proto::Recompute> NearRecompute(System system, const SlicePolicies& 
   return {};
 }
 
-void RoundMegatron(Job* job, Degrees degrees) {
+void RoundMegatron(Job* job, AxisDegrees degrees) {
   proto::Recipe& recipe = job->recipe;
   const int before = CountSplit(recipe);
   int parts = before;
@@ -120,7 +135,7 @@ void RoundMegatron(Job* job, Degrees degrees) {
   if (degrees.context > 1) recipe.set_context_pieces(1);
   if (degrees.pipe > 1) {
     const bool interleaves = recipe.schedule() == "interleaved";
-    if (!interleaves || !FitsRounds(recipe, degrees.pipe, /*whole=*/true)) {
+    if (!interleaves || !FitsRounds(recipe, degrees.pipe, /*full_rounds=*/true)) {
       JoinChunks(degrees, &recipe);
     }
     recipe.clear_warm_ups();
@@ -129,7 +144,7 @@ void RoundMegatron(Job* job, Degrees degrees) {
   if (GathersPositions(degrees, recipe)) recipe.mutable_recompute()->set_gather(true);
 }
 
-void RoundTorchtitan(Job* job, Degrees degrees) {
+void RoundTorchtitan(Job* job, AxisDegrees degrees) {
   proto::Recipe& recipe = job->recipe;
   const bool pipe = degrees.pipe > 1;
   const int before = CountSplit(recipe);
@@ -160,9 +175,16 @@ void RoundTorchtitan(Job* job, Degrees degrees) {
   if (pipe) {
     const std::string& schedule = recipe.schedule();
     const bool rounds = schedule == "interleaved" || schedule == "zero_bubble";
-    if (rounds && !FitsRounds(recipe, degrees.pipe, /*whole=*/false)) JoinChunks(degrees, &recipe);
+    if (rounds && !FitsRounds(recipe, degrees.pipe, /*full_rounds=*/false))
+      JoinChunks(degrees, &recipe);
     recipe.clear_warm_ups();
+    if (recipe.schedule() == "zero_bubble") {
+      recipe.set_fuse(false);
+      *recipe.mutable_warm_ups() = EqualWarmUps(degrees.pipe, recipe.micro_batches());
+    }
   }
+  // Autocast works on one device and on plain data parallelism alone.
+  if (!splits && degrees.devices() > 1) recipe.set_precision(proto::F32);
   recipe.set_residual(recipe.precision());
   SetNorm(/*always=*/true, job);
   const bool recomputes = !recipe.recompute().term().empty();
@@ -192,7 +214,7 @@ void RoundTrainer(Job* job) {
 
 }  // namespace
 
-void RoundDeepSpeed(Job* job, Degrees degrees) {
+void RoundDeepSpeed(Job* job, AxisDegrees degrees) {
   RoundTrainer(job);
   proto::Recipe& recipe = job->recipe;
   proto::Offload& offload = *recipe.mutable_offload();
@@ -206,7 +228,7 @@ void RoundDeepSpeed(Job* job, Degrees degrees) {
   if (parts == 3) recipe.set_gather(proto::EACH_USE);
 }
 
-void RoundAccelerate(Job* job, Degrees degrees) {
+void RoundAccelerate(Job* job, AxisDegrees degrees) {
   RoundTrainer(job);
   proto::Recipe& recipe = job->recipe;
   const int before = CountSplit(recipe);

@@ -39,7 +39,7 @@ std::string ShellArray(const std::string& name, const std::vector<std::string>& 
   return text + "\n)\n";
 }
 
-std::string DescribeJob(const Job& job, const Degrees& degrees) {
+std::string DescribeJob(const Job& job, const AxisDegrees& degrees) {
   std::vector<std::string> axes;
   const std::pair<const char*, int64_t> sizes[] = {{"pipe", degrees.pipe},
                                                    {"data", degrees.data},

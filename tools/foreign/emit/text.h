@@ -21,14 +21,14 @@ std::string ShellQuoted(const std::string& word);
 std::string ShellArray(const std::string& name, const std::vector<std::string>& words);
 
 // "llama3.1-8b on 64 GPUs: pipe 4 x data 8 x tensor 2, batch 64 in 8 micro-batches".
-std::string DescribeJob(const Job& job, const Degrees& degrees);
+std::string DescribeJob(const Job& job, const AxisDegrees& degrees);
 
 // A list of words in quotes, as JSON, TOML, YAML and Python read it: ["a", "b"].
 std::string QuotedList(const std::vector<std::string>& words);
 
 // The arguments of transformers.TrainingArguments on a command line, and those of run_clm.py that
 // say the model and the length of a sequence. `extra`: those of one system.
-std::vector<std::string> TrainingArguments(const Job& job, const Degrees& degrees,
+std::vector<std::string> TrainingArguments(const Job& job, const AxisDegrees& degrees,
                                            std::vector<std::string> extra);
 // model/config.json of the job.
 EmittedFile ModelConfigFile(const Job& job);

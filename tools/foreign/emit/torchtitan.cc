@@ -189,7 +189,7 @@ std::string ReshardWord(const proto::Recipe& recipe) {
   return recipe.gather() == proto::EACH_USE ? "always" : "never";
 }
 
-std::string ParallelismTable(const Job& job, const Degrees& degrees) {
+std::string ParallelismTable(const Job& job, const AxisDegrees& degrees) {
   const proto::Recipe& recipe = job.recipe;
   const bool fsdp = CountSplit(recipe) == 3;
   const int64_t shard = fsdp ? degrees.shard : 1;
@@ -214,7 +214,7 @@ std::string ParallelismTable(const Job& job, const Degrees& degrees) {
   return table.text();
 }
 
-std::string TrainingTable(const Job& job, const Degrees& degrees) {
+std::string TrainingTable(const Job& job, const AxisDegrees& degrees) {
   const proto::Recipe& recipe = job.recipe;
   // A pipeline takes all its micro-batches from one local batch.
   const int64_t micro = FindMicroBatch(recipe, degrees).value();
@@ -244,7 +244,7 @@ std::string RecomputeTable(const proto::Recompute& recompute) {
 }  // namespace
 
 std::vector<EmittedFile> WriteTorchtitan(const Job& job) {
-  const Degrees degrees = FindDegrees(job.recipe).value();
+  const AxisDegrees degrees = FindDegrees(job.recipe).value();
   const std::string module = FindTitanModule(job.model).value();
   const std::string flavor = job.recipe.documents() ? "" : FindFlavor(job.model, module);
   TomlTable model("model"), seed("debug"), compile("compile");

@@ -209,7 +209,7 @@ bool ReadParallelismConfig(Settings* settings, Facts* facts, int64_t* replicas) 
              context = size("cp"), positions = size("sp");
   settings->Text("parallelism_config_cp_comm_strategy");
   if (!copies && !shards && !tensor && !context && !positions) return false;
-  Degrees& degrees = facts->degrees;
+  DegreeFacts& degrees = facts->degrees;
   degrees.tensor = std::max<int64_t>(1, tensor.value_or(1));
   degrees.context =
       std::max<int64_t>(1, context.value_or(1)) * std::max<int64_t>(1, positions.value_or(1));
@@ -259,7 +259,7 @@ void ReadAccelerateMegatron(Settings* settings, Facts* facts) {
   const auto flag = [&](const char* name) {
     return settings->Bool(absl::StrCat("megatron_lm_", name)).value_or(false);
   };
-  Degrees& degrees = facts->degrees;
+  DegreeFacts& degrees = facts->degrees;
   degrees.tensor = std::max<int64_t>(1, number("tp_degree").value_or(1));
   degrees.pipe = std::max<int64_t>(1, number("pp_degree").value_or(1));
   degrees.context = std::max<int64_t>(1, number("context_parallel_size").value_or(1));

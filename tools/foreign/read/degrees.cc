@@ -13,7 +13,7 @@ std::string Said(const std::string& word, int64_t value) {
 }
 
 // Degrees are met first: of those that divide the devices, the one that keeps most of the user's.
-std::string MendDevices(const SharedWords& words, const Degrees& degrees, int64_t devices,
+std::string MendDevices(const SharedWords& words, const DegreeFacts& degrees, int64_t devices,
                         int64_t a_node) {
   const int64_t product = degrees.tensor * degrees.pipe * degrees.context;
   const int64_t more = (devices / product + 1) * product;
@@ -73,7 +73,7 @@ int64_t PadVocab(int64_t vocab, int64_t multiple) {
 }
 
 void CompleteDegrees(const SharedWords& words, Facts* facts) {
-  Degrees& degrees = facts->degrees;
+  DegreeFacts& degrees = facts->degrees;
   if (!facts->devices) {
     facts->questions.push_back({"how many GPUs", "--devices=NODESxGPUS"});
   } else {

@@ -290,7 +290,7 @@ void ReadDeepSpeedPrecision(DeepSpeedValues* values, Facts* facts) {
 }
 
 void ReadDeepSpeedDegrees(DeepSpeedValues* values, Facts* facts) {
-  Degrees& degrees = facts->degrees;
+  DegreeFacts& degrees = facts->degrees;
   const int64_t tensor = values->Int("tensor_parallel.autotp_size").value_or(0);
   if (tensor > 1) degrees.tensor = tensor;
   if (const auto nested = values->Int("tensor_parallel.tp.tp_size"); nested && *nested > 1) {

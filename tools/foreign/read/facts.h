@@ -12,7 +12,7 @@
 
 #include "proto/recipe.pb.h"
 #include "tools/foreign/read/settings.h"
-#include "training/hugging_face/model_config.h"
+#include "training/hugging_face/architecture.h"
 
 namespace oneflow::foreign {
 
@@ -32,10 +32,7 @@ struct Question {
 };
 
 // What differs between the model of the files and `model`, the nearest that there is here.
-struct Difference {
-  std::string what;        // "rotary positions turn 25 % of each head"
-  int64_t parameters = 0;  // theirs less ours
-};
+using Difference = ModelDifference;
 
 struct ModelFacts {
   std::optional<proto::Model> model;  // complete; `vocab` has the padded rows
@@ -48,7 +45,7 @@ struct ModelFacts {
   std::vector<std::string> notes;       // what is left out, without bytes of its own
 };
 
-struct Degrees {
+struct DegreeFacts {
   int64_t tensor = 1, pipe = 1, context = 1;
   int64_t expert = 1;           // ranks are taken from the other axes
   int64_t expert_tensor = 1;    // degree of tensor within an expert
@@ -114,7 +111,7 @@ struct Facts {
   std::string devices_from;    // "run.sh: --nnodes 4 x --nproc_per_node 8"
   ModelFacts model;
   std::optional<int64_t> sequence;
-  Degrees degrees;
+  DegreeFacts degrees;
   BatchFacts batch;
   ScheduleFacts schedule;
   ShardingFacts sharding;

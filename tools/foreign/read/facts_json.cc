@@ -94,7 +94,7 @@ Json FactsJson(const Facts& facts) {
   const auto degree = [&](const char* name, int64_t value) {
     return decided(name) ? Json(value) : Json(nullptr);
   };
-  const Degrees& d = facts.degrees;
+  const DegreeFacts& d = facts.degrees;
   const auto& batch = facts.batch;
   Json json = {{"system", facts.system},
                {"together_with", facts.together_with},

@@ -75,9 +75,11 @@ absl::Status FillMegatronFacts(Settings& settings, const MegatronForm& form,
     facts->dropout_hidden = shape->dropout_hidden;
     facts->dropout_attention = shape->dropout_attention;
   }
+  const std::optional<int64_t> positions = settings.Int("max_position_embeddings");
   facts->settings = settings.all();
   RefuseUnknown(form, facts);
   CompleteDegrees(form.words, facts);
+  if (!form.refuses_unknown.empty()) CheckMegatronRules(settings, positions.value_or(0), facts);
   // What Megatron itself makes of a batch that is not given.
   if (!facts->batch.global && facts->batch.micro && facts->degrees.data) {
     facts->batch.global = *facts->batch.micro * *facts->degrees.data;

@@ -44,6 +44,10 @@ void ReadMegatronOptimizer(Settings& settings, const MegatronForm& form, Facts* 
 void ReadMegatronParallelism(Settings& settings, const MegatronForm& form, int64_t layers,
                              Facts* facts);
 
+// Adds the rules of Megatron-LM's own check that the settings break. `positions`: of
+// max_position_embeddings; 0 if not said.
+void CheckMegatronRules(const Settings& settings, int64_t positions, Facts* facts);
+
 // Blocks of each slice of "Et*3|(t|)*2L": an input error says what is wrong. `slices` must be a
 // multiple of the stages.
 absl::StatusOr<std::vector<int64_t>> ParseLayout(const std::string& layout);

@@ -119,11 +119,11 @@ constexpr ListedKeys kLists[] = {
      "moe_shared_expert_overlap "
      "overlap_moe_expert_parallel_comm deallocate_pipeline_outputs variable_seq_lengths "
      "calculate_per_token_loss no_position_embedding add_position_embedding "
-     "encoder_num_layers decoder_num_layers encoder_seq_length decoder_seq_length "
+     "decoder_num_layers decoder_seq_length "
      "data_parallel_size model_parallel_size yaml_cfg cp_comm_type attention_softmax_in_fp32 "
      "apply_query_key_layer_scaling autocast_dtype enable_autocast params_dtype pipeline_dtype "
      "use_tp_pp_dp_mapping create_all_gather_group standalone_embedding_stage "
-     "accumulate_allreduce_grads_in_fp32 no_pin_cpu_grads no_pin_cpu_params pin_cpu_grads "
+     "no_pin_cpu_grads no_pin_cpu_params pin_cpu_grads "
      "pin_cpu_params overlap_cpu_optimizer_d2h_h2d use_torch_optimizer_for_cpu_offload "
      "clone_scatter_output_in_embedding memory_efficient_layer_norm "
      "barrier_with_L1_time no_barrier_with_level_1_timing cpu_offloading_double_buffering "
@@ -211,8 +211,10 @@ constexpr ListedKeys kLists[] = {
      "time and bytes",
      "vanilla"},
     {kNoEquivalent,
-     "q_lora_rank kv_lora_rank qk_head_dim qk_pos_emb_head_dim v_head_dim mla_down_proj_fusion "
-     "mtp_* use_mup mup_* mhc_* enable_mhc_connections moe_latent_size "
+     "mla_down_proj_fusion "
+     "mtp_loss_scaling_factor mtp_grad_scale_func mtp_hsm mtp_detach_heads "
+     "mtp_hybrid_override_pattern mtp_standalone mtp_use_repeated_layer use_mup mup_* mhc_* "
+     "enable_mhc_connections moe_latent_size "
      "heterogeneous_* hybrid_* is_hybrid_model mamba_* disable_mamba_mem_eff_path "
      "use_mamba_mem_eff_path gdp_* moe_shared_expert_gate",
      "blocks of another kind: the plan has those of the nearest model, of other bytes and time"},

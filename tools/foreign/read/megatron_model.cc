@@ -81,7 +81,7 @@ void ReadPositions(Settings& settings, ShapeNumbers& s) {
   const std::optional<int64_t> rows = settings.Int("max_position_embeddings");
   if (s.positions == "learned" && rows) s.position_rows = *rows;
   if (s.positions == "yarn" || s.positions == "mrope") {
-    s.differences.push_back({.what = absl::StrCat("rotary positions are scaled as in ", type)});
+    s.other_scaling = type;
     s.positions = "rope";
   }
   s.theta = settings.Number("rotary_base").value_or(10000);
@@ -117,6 +117,61 @@ void ReadWindow(Settings& settings, ShapeNumbers& s) {
   s.window = before + 1;
 }
 
+// Layers without experts of "2", every second, or of "[0]*3+[1]*58", a flag for each.
+int64_t CountDense(Settings& settings, int64_t layers) {
+  constexpr char kKey[] = "moe_layer_freq";
+  std::string text = settings.Find(kKey)->ValueText();
+  text.erase(std::remove_if(text.begin(), text.end(),
+                            [](char c) { return c == '(' || c == ')' || c == ' '; }),
+             text.end());
+  int64_t every = 0;
+  if (absl::SimpleAtoi(text, &every)) {
+    if (every < 1) settings.Refuse(kKey, "is no frequency", "write 1 or more");
+    return every < 1 ? 0 : layers - (layers + every - 1) / every;
+  }
+  std::vector<int> flags;
+  for (const auto term : absl::StrSplit(text, '+')) {
+    const std::pair<std::string, std::string> parts = absl::StrSplit(term, absl::MaxSplits('*', 1));
+    int64_t times = 1;
+    const std::string& list = parts.first;
+    bool good = list.starts_with('[') && list.ends_with(']') &&
+                (parts.second.empty() || absl::SimpleAtoi(parts.second, &times)) && times >= 0 &&
+                times <= layers;
+    std::vector<int> once;
+    for (const auto word :
+         absl::StrSplit(good ? list.substr(1, list.size() - 2) : "", ',', absl::SkipEmpty())) {
+      int flag = 0;
+      good = good && absl::SimpleAtoi(word, &flag) && (flag == 0 || flag == 1);
+      once.push_back(flag);
+    }
+    if (!good) {
+      settings.Refuse(kKey, "is no frequency", "write N, or a list as \"([0]*3+[1]*58)\"");
+      return 0;
+    }
+    for (int64_t i = 0; i < times; ++i) flags.insert(flags.end(), once.begin(), once.end());
+  }
+  if (static_cast<int64_t>(flags.size()) != layers) {
+    settings.Refuse(kKey, absl::StrCat("has ", flags.size(), " flags for ", layers, " layers"),
+                    "write one for each");
+  }
+  return std::count(flags.begin(), flags.end(), 0);
+}
+
+// DeepSeek's attention: heads of a latent vector. Defaults are those of MLATransformerConfig.
+void ReadLatent(Settings& settings, ShapeNumbers& s) {
+  const std::optional<int64_t> query = settings.Int("q_lora_rank");
+  const int64_t latent = settings.Int("kv_lora_rank").value_or(512);
+  const int64_t head = settings.Int("qk_head_dim").value_or(128);
+  const int64_t rotary = settings.Int("qk_pos_emb_head_dim").value_or(64);
+  const int64_t value = settings.Int("v_head_dim").value_or(128);
+  if (!settings.Bool("multi_latent_attention").value_or(false)) return;
+  s.query_rank = query.value_or(0);
+  s.latent_rank = latent;
+  s.head_dim = head + rotary;
+  s.rotary_dim = rotary;
+  s.value_dim = value;
+}
+
 void ReadExperts(Settings& settings, ShapeNumbers& s) {
   std::optional<int64_t> experts = settings.Int("num_experts");
   if (!experts) experts = settings.Int("num_moe_experts");
@@ -148,14 +203,7 @@ void ReadExperts(Settings& settings, ShapeNumbers& s) {
     settings.Put("moe_router_load_balancing_type", List::kNoEquivalent,
                  "routing by sinkhorn: here by the highest scores; no bytes of note");
   }
-  if (frequency != nullptr) {
-    const std::string text =
-        frequency->is_string() ? frequency->get<std::string>() : frequency->dump();
-    if (text != "1" && text != "[1]*" + std::to_string(s.layers)) {
-      s.differences.push_back(
-          {.what = absl::StrCat("some blocks have no experts (", text, "), here all have")});
-    }
-  }
+  if (frequency != nullptr) s.dense_layers = CountDense(settings, s.layers);
 }
 
 }  // namespace
@@ -165,10 +213,15 @@ absl::StatusOr<std::optional<ShapeNumbers>> ReadMegatronShape(Settings& settings
                                                               const ForeignInput& input,
                                                               Facts* facts) {
   ShapeNumbers s;
-  const std::optional<int64_t> layers = settings.Int("num_layers");
+  std::optional<int64_t> layers = settings.Int("num_layers");
   const std::optional<int64_t> hidden = settings.Int("hidden_size");
   const std::optional<int64_t> heads = settings.Int("num_attention_heads");
   std::optional<int64_t> sequence = settings.Int("seq_length");
+  // Their older names.
+  const std::optional<int64_t> encoder_layers = settings.Int("encoder_num_layers");
+  const std::optional<int64_t> encoder_sequence = settings.Int("encoder_seq_length");
+  if (!layers) layers = encoder_layers;
+  if (!sequence) sequence = encoder_sequence;
   if (input.sequence) sequence = input.sequence;
   facts->sequence = sequence;
   ReadActivation(settings, s);
@@ -210,9 +263,7 @@ absl::StatusOr<std::optional<ShapeNumbers>> ReadMegatronShape(Settings& settings
   ReadPositions(settings, s);
   ReadWindow(settings, s);
   ReadExperts(settings, s);
-  if (settings.Bool("multi_latent_attention").value_or(false)) {
-    s.differences.push_back({.what = "attention is multi-latent (MLA), here of full heads"});
-  }
+  ReadLatent(settings, s);
   if (const auto more = settings.Int("mtp_num_layers"); more && *more > 0) {
     s.differences.push_back({.what = absl::StrCat(*more, " more blocks predict further tokens")});
   }

@@ -103,10 +103,7 @@ void ReadNeoxBranches(Settings* settings, ShapeNumbers* shape) {
   settings->Put("gpt_j_residual", List::kNoEquivalent,
                 "attention and MLP stand side by side, not one behind the other: one exchange a "
                 "block of the tensor axis in place of two");
-  if (shares) return;
-  const bool has_bias = !shape->rms_norm && shape->norm_bias;
-  shape->differences.push_back({"each of the two branches has a norm of its own",
-                                shape->layers * shape->hidden * (has_bias ? 2 : 1)});
+  shape->parallel_norms = shares ? 1 : 2;
 }
 
 void ReadNeoxBiases(Settings* settings, ShapeNumbers* shape) {

@@ -10,10 +10,8 @@ namespace {
 // In the order in which they are asked: the more special first.
 std::vector<Reader> Readers() {
   return {
-      NeoxReader(),
-      MegatronReader(),
-      DeepSpeedReader(),
-      AccelerateReader(),
+      NeoxReader(),     TorchtitanReader(), BridgeReader(),
+      MegatronReader(), DeepSpeedReader(),  AccelerateReader(),
   };
 }
 

@@ -58,9 +58,13 @@ struct ShapeNumbers {
   double rotary_share = 1, theta = 10000, norm_epsilon = 1e-5;
   std::optional<proto::RopeScaling> rope_scaling;
   bool parallel_branches = false;
+  int64_t parallel_norms = 2;  // of a block with parallel branches
+  std::string other_scaling;   // of rotary positions: "yarn"
   int64_t window = 0;
   double dropout_hidden = 0, dropout_attention = 0;
   int64_t experts = 0, experts_per_token = 0, expert_ffn = 0, shared_ffn = 0;
+  int64_t dense_layers = 0;                                                // without experts
+  int64_t query_rank = 0, latent_rank = 0, rotary_dim = 0, value_dim = 0;  // of latent attention
   std::string scores = "softmax";
   bool norm_topk_prob = true;
   std::optional<double> capacity;

@@ -21,7 +21,7 @@ struct MeshWords {
 
 // The axis data in factors: copies of what is sharded outside, experts inside.
 MeshWords MakeMesh(const Facts& facts, std::vector<std::string>& notes) {
-  const Degrees& d = facts.degrees;
+  const DegreeFacts& d = facts.degrees;
   const int64_t data = d.data.value_or(1);
   std::vector<int64_t> factors = {data};
   std::string shard_data = "data";

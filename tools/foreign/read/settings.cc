@@ -86,6 +86,10 @@ void Settings::Append(const Settings& other) {
   for (const Setting& setting : other.all_) Add(setting);
 }
 
+void Settings::Set(std::string_view key, nlohmann::json value) {
+  if (Setting* setting = FindMutable(key); setting != nullptr) setting->value = std::move(value);
+}
+
 Setting* Settings::FindMutable(std::string_view key) {
   const auto found =
       std::find_if(all_.begin(), all_.end(), [&](const Setting& s) { return s.key == key; });

@@ -67,6 +67,8 @@ class Settings {
   void Add(Setting setting);
   // All those of `other` with names and keys as they are there.
   void Append(const Settings& other);
+  // Gives a setting that is there another value: one that refers to others is resolved so.
+  void Set(std::string_view key, nlohmann::json value);
 
   // These take the setting. A value of null is absent; a bad one is an error that names it.
   std::optional<int64_t> Int(std::string_view key);

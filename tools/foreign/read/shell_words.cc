@@ -11,7 +11,8 @@ namespace oneflow::foreign {
 namespace {
 
 constexpr int kMostDepth = 40;         // of expansions within expansions
-constexpr size_t kMostText = 1 << 20;  // of one expansion: scripts that double a variable end
+constexpr size_t kMostText = 1 << 18;  // of one word
+constexpr size_t kMostFields = 20000;  // of one command
 
 bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 bool StartsName(char c) { return absl::ascii_isalpha(c) || c == '_'; }
@@ -67,6 +68,7 @@ void ShellCursor::SkipSeparators() {
 }
 
 std::string ShellCursor::PeekWord() const {
+  if (AtEnd()) return "";
   size_t end = at;
   while (end < text.chars.size() && !IsBlank(text.chars[end]) &&
          std::string_view("\n;&|()<>\r").find(text.chars[end]) == std::string_view::npos) {
@@ -95,6 +97,11 @@ bool ShellCursor::ReadWord(std::vector<ShellText>* fields, bool splits, bool in_
     bool is_list = false;
     const std::vector<ShellText> parts = ReadExpansion(&is_list, quoted);
     for (size_t i = 0; i < parts.size(); ++i) {
+      // A script that doubles its own variables has no end.
+      if (field.chars.size() + parts[i].chars.size() > kMostText || fields->size() > kMostFields) {
+        Unread(Line(), "a text without end");
+        break;
+      }
       if (i > 0) {
         if (splits || is_list) {
           end_field();

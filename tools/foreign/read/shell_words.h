@@ -47,6 +47,7 @@ class ShellCursor {
     return at + ahead < text.chars.size() ? text.chars[at + ahead] : '\0';
   }
   bool Looking(std::string_view what) const {
+    if (AtEnd()) return false;
     return text.chars.compare(at, what.size(), what) == 0;
   }
   int Line() const;

@@ -9,9 +9,9 @@
 
 namespace oneflow {
 
-// An input error where a file to write (--out, --metrics, --trace, --fetch, --layouts_out) is one
-// to read (--graph, --plan, --data, --cluster, ...) or another to write, by whatever path. Nothing
-// has been opened yet. A file that is not regular, such as /dev/null, may be anything.
+// An input error where a file to write (--out, --metrics, --trace, --fetch, --layouts_out, ...) is
+// one to read (--graph, --plan, --data, --cluster, ...) or another to write, by whatever path.
+// Nothing has been opened yet. A file that is not regular, such as /dev/null, may be anything.
 absl::Status CheckOutputs(const Arguments& args);
 
 // The same of `file`, which the verb writes beside those, as `where` asks it to: a file in the

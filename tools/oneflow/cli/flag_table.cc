@@ -65,7 +65,7 @@ constexpr std::pair<std::string_view, uint32_t> kTaken[] = {
 
 uint32_t RecipeVerbs(const Row& row) {
   return kWithPlan | (row.is_limit ? 0 : kFixedByPlan) |
-         (row.searched == Searched::kGiven ? kSearch : 0);
+         (row.searched == Searched::kGiven ? kSearch | kFit : 0);
 }
 
 // A job says its processes and where it writes (RunOfJob).
@@ -101,9 +101,9 @@ std::vector<FlagRow> MakeTable() {
 }
 
 constexpr std::string_view kVerbNames[] = {
-    "model",    "compile", "explain",   "verify",  "run",    "data",   "train", "generate",
-    "simulate", "diff",    "calibrate", "devices", "submit", "status", "logs",  "cancel",
-    "import",   "export",  "search",    "eval",    "recipe", "cluster"};
+    "model",    "compile", "explain",   "verify",  "run",    "data",    "train", "generate",
+    "simulate", "diff",    "calibrate", "devices", "submit", "status",  "logs",  "cancel",
+    "import",   "export",  "search",    "eval",    "recipe", "cluster", "fit"};
 
 // By verb and name, with what differs for the verb.
 const std::map<std::pair<uint32_t, std::string_view>, FlagRow>& RowsOfVerbs() {

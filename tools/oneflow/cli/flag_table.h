@@ -28,18 +28,19 @@ inline constexpr uint32_t kModel = 1 << 0, kCompile = 1 << 1, kExplain = 1 << 2,
                           kDevices = 1 << 11, kSubmit = 1 << 12, kStatus = 1 << 13, kLogs = 1 << 14,
                           kCancel = 1 << 15, kImport = 1 << 16, kExport = 1 << 17,
                           kSearch = 1 << 18, kEval = 1 << 19, kRecipe = 1 << 20, kCluster = 1 << 21,
-                          kAll = (1 << 22) - 1;
+                          kFit = 1 << 22, kAll = (1 << 23) - 1;
 // Two properties of a flag, in the same word: a plan has it fixed, so that it cannot be given
 // together with --plan; it is a number of the optimizer, which a plan has, too, but which a user
 // who trains may give anew.
-inline constexpr uint32_t kFixedByPlan = 1 << 22, kOfOptimizer = 1 << 23;
+inline constexpr uint32_t kFixedByPlan = 1 << 23, kOfOptimizer = 1 << 24;
 // The verbs that take a plan, or a graph and the flags to compile it with.
-inline constexpr uint32_t kWithPlan = kCompile | kExplain | kRun | kTrain | kSimulate | kSubmit;
+inline constexpr uint32_t kWithPlan =
+    kCompile | kExplain | kRun | kTrain | kSimulate | kSubmit | kDiff;
 inline constexpr uint32_t kPlanned = kWithPlan | kFixedByPlan;
 // Flags of kPlanned that a search does not choose.
 inline constexpr uint32_t kNotSearched = kPlanned | kSearch;
 inline constexpr uint32_t kOptimized =
-    kCompile | kExplain | kTrain | kSimulate | kSubmit | kSearch | kOfOptimizer;
+    kCompile | kExplain | kTrain | kSimulate | kSubmit | kSearch | kFit | kDiff | kOfOptimizer;
 // "compile"; requires one bit of a verb.
 std::string_view VerbName(uint32_t verb);
 }  // namespace verbs

@@ -78,7 +78,7 @@ TEST_CASE("search: every flag that compile has beside those of search is advised
   };
   for (const std::string_view flag : FlagsOfVerb(verbs::kCompile)) {
     INFO(flag);
-    const bool of_output = flag == "layouts_out";
+    const bool of_output = flag == "layouts_out" || flag == "lock";
     CHECK((FindFlag(verbs::kSearch, flag) != nullptr) == !(advised(flag) || of_output));
   }
 }

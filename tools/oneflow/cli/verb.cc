@@ -68,8 +68,8 @@ absl::Status NoSuchFlag(const Verb& verb, const std::string& name) {
   const std::string meant(FlagMeantBy(name));
   const std::string ours = meant.empty() ? name : meant;
   if (const std::string advice = AdviceOnSearched(ours);
-      verb.id == verbs::kSearch && !advice.empty()) {
-    return InputError("--" + ours, "is not given to `oneflow search`", advice);
+      (verb.id == verbs::kSearch || verb.id == verbs::kFit) && !advice.empty()) {
+    return InputError("--" + ours, "is not given to " + who, advice);
   }
   if (const std::string list = VerbsWith(ours); !list.empty()) {
     const std::string which = meant.empty() ? "it is" : "it may mean --" + meant + ", which is";
@@ -103,6 +103,10 @@ bool IsFlag(const Verb& verb, std::string_view word) {
   if (!word.starts_with("--")) return false;
   return FindFlag(verb.id, FlagOfWord(verb, std::string(word.substr(2, word.find('=') - 2)))) !=
          nullptr;
+}
+
+bool ReadsItself(const Verb& verb, const std::string& name) {
+  return verb.own_values.find(" " + name + " ") != std::string_view::npos;
 }
 
 absl::Status CheckOnce(const Arguments& args, const std::string& name, const std::string& word) {
@@ -166,6 +170,12 @@ absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std
   std::string switch_before;  // a switch that stands alone, just before the word
   for (size_t i = 0; i < argv.size(); ++i) {
     std::string_view text = argv[i];
+    if (text == "--" && verb.takes_rest) {
+      args.rest.assign(argv.begin() + static_cast<ptrdiff_t>(i) + 1, argv.end());
+      if (!args.rest.empty()) break;
+      return InputError("--", "has no words behind it",
+                        "write the command line that is asked about, as -- torchrun ...");
+    }
     if (!text.starts_with("--")) {
       if (verb.words.empty() || text.starts_with('-')) {
         return StrayWord(verb, argv[i], switch_before);
@@ -197,7 +207,7 @@ absl::StatusOr<Arguments> ParseArguments(const Verb& verb, const std::vector<std
     if (value.empty() && name != "prompt" && name != "mesh") {
       return InputError("--" + name + "=", "is empty", "give it a value, or leave it out");
     }
-    RETURN_IF_ERROR(SetFlag(*row, value));
+    if (!ReadsItself(verb, name)) RETURN_IF_ERROR(SetFlag(*row, value));
     args.flags.emplace_back(std::move(name), std::move(value));
   }
   return args;

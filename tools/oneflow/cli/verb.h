@@ -26,6 +26,8 @@ struct Arguments {
   std::vector<std::pair<std::string, std::string>> flags;  // in the order given
   proto::RecipeFile file;                                  // the file of --recipe
   std::set<std::string> of_recipe;                         // the flags that are given by it
+  // The words behind "--", of a verb that takes them: another program's command line.
+  std::vector<std::string> rest;
 };
 
 struct Verb {
@@ -34,6 +36,9 @@ struct Verb {
   std::string_view examples;  // lines that work as written
   absl::Status (*run)(const Arguments& args);
   std::string_view words = "";  // words that belong to no flag: "A.plan B.plan"; "": none
+  bool takes_rest = false;      // words behind "--"
+  // Flags of rows whose values the verb reads itself, with blanks around each: " batch sequence ".
+  std::string_view own_values = "";
   std::string_view name() const { return verbs::VerbName(id); }
 };
 
@@ -49,6 +54,7 @@ absl::StatusOr<std::vector<std::string>> FilesOfFlag(const std::string& flag,
 Verb ModelVerb();
 Verb CompileVerb();
 Verb SearchVerb();
+Verb FitVerb();
 Verb ExplainVerb();
 Verb RecipeVerb();
 Verb VerifyVerb();

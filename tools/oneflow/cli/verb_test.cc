@@ -154,7 +154,7 @@ TEST_CASE("arguments: the error for a flag without a single equivalent says what
         "submit; see `oneflow compile --help`");
   CHECK_THAT(Error(verbs::kVerify, {"--lr=2"}),
              Contains("it may mean --learning_rate, which is a flag of compile, explain, "
-                      "train, simulate, submit"));
+                      "train, simulate, diff, submit"));
   CHECK_THAT(Error(verbs::kCompile, {"--nofuse"}), Contains("write --fuse=false"));
   CHECK_THAT(Error(verbs::kCompile, {"--no_fuse"}), Contains("write --fuse=false"));
   CHECK_THAT(Error(verbs::kTrain, {"--learning_rat=1"}), Contains("did you mean --learning_rate?"));

@@ -1,7 +1,10 @@
-// oneflow diff: what changed from one plan to another, and what it does to bytes, time and memory.
+// oneflow diff: what changed from one plan to another, or from a lock to a plan, and what it does
+// to bytes, time and memory.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +22,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/explain/lock_file.h"
 
 namespace oneflow {
 namespace {
@@ -82,12 +86,25 @@ absl::StatusOr<std::string> AddTimes(const proto::Cluster& cluster, const proto:
   return absl::StrCat(title, "  time of a step: ", TimeText(of_a.run.StepSeconds()), " in both\n");
 }
 
+// Two plans have all else fixed.
+absl::Status CheckFlagsOfTwo(const Arguments& args) {
+  constexpr std::string_view kKnown[] = {"cluster", "system", "program", "format"};
+  for (const auto& [flag, value] : args.flags) {
+    if (std::find(std::begin(kKnown), std::end(kKnown), flag) != std::end(kKnown)) continue;
+    return InputError("--" + flag, "acts on nothing: two plans are compared",
+                      "leave it out, or give --lock=plan.lock in the place of one of them");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status DiffVerbMain(const Arguments& args) {
+  if (args.Given("lock")) return DiffLock(args);
   if (args.positional.size() != 2) {
     return InputError("oneflow diff",
                       absl::StrCat("compares two plans, not ", args.positional.size()),
                       "write oneflow diff A.plan B.plan");
   }
+  RETURN_IF_ERROR(CheckFlagsOfTwo(args));
   ASSIGN_OR_RETURN(const proto::Plan a, ReadPlan(args.positional[0]));
   ASSIGN_OR_RETURN(const proto::Plan b, ReadPlan(args.positional[1]));
   PlanDiff diff = DiffPlans(a, b, FLAGS_program);
@@ -108,9 +125,11 @@ absl::Status DiffVerbMain(const Arguments& args) {
 }  // namespace
 
 Verb DiffVerb() {
-  return {verbs::kDiff, "compare two plans: time, memory, orders",
+  return {verbs::kDiff, "compare two plans, or a plan and a lock: time, memory, orders",
           "oneflow diff a.plan b.plan\n"
-          "oneflow diff a.plan b.plan --cluster=h100 --format=json\n",
+          "oneflow diff a.plan b.plan --cluster=h100 --format=json\n"
+          "oneflow diff --lock=plan.lock --graph=gpt.textproto --cluster=h100 --device=cuda "
+          "--fail_above=bytes:1%,step:2%\n",
           DiffVerbMain, /*words=*/"A.plan B.plan"};
 }
 

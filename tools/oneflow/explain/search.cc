@@ -1,5 +1,4 @@
 // oneflow search: the best plan for a model, a cluster and a memory.
-#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,6 +32,9 @@
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/shell_word.h"
 #include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/explain/emit_plan.h"
+#include "tools/oneflow/explain/emit_schedule.h"
+#include "tools/oneflow/explain/keep_freed_memory.h"
 #include "tools/oneflow/explain/recipe_file.h"
 #include "tools/oneflow/explain/search_largest.h"
 #include "tools/oneflow/explain/search_pareto.h"
@@ -42,16 +44,6 @@ namespace {
 
 constexpr int64_t kMostPlans = 1000;
 
-// Memory that is freed is kept for the next plan. A choice of layouts takes and frees tables of
-// megabytes, and where the system takes them back each time, a fifth of a search goes to clearing
-// pages.
-void KeepFreedMemory() {
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, 256 << 20);
-  mallopt(M_TOP_PAD, 32 << 20);
-  mallopt(M_ARENA_MAX, 4);
-}
-
 // The flags that compile takes, too, as they were given, and the kind of devices. Without --memory
 // with --pareto and --graph and --batch with --largest, where they differ; and without --recipe,
 // where the graph is given: what it says is among the flags.
@@ -60,7 +52,8 @@ std::string GivenFlags(const Arguments& args, proto::DeviceKind kind) {
   for (const auto& [name, value] : args.flags) {
     const bool own =
         name == "out" || name == "format" || name == "threads" || name == "imbalance" ||
-        (name == "memory" && FLAGS_pareto) ||
+        name == "emit" || name == "emit_out" || name == "emit_schedule" || name == "steps" ||
+        name == "seed" || (name == "memory" && FLAGS_pareto) ||
         ((name == "graph" || name == "batch" || name == "sequence" || name == "approximate") &&
          FLAGS_largest) ||
         (name == "recipe" && !FLAGS_graph.empty()) || FindRow(CandidateRows(), name) != nullptr;
@@ -179,6 +172,7 @@ absl::StatusOr<std::vector<NamedPart>> PartsFromFlag(const Arguments& args, cons
 // The plan that is shown first, which was priced where experts drop nothing.
 struct FirstPlan {
   absl::StatusOr<proto::Plan> to_write;  // with room for any routing; or why there is none
+  proto::Plan priced;                    // for --emit
   std::string text;                      // what it needs then, and up to which imbalance it fits
 };
 
@@ -186,11 +180,13 @@ absl::StatusOr<FirstPlan> FindFirst(const SearchSpec& spec, size_t first,
                                     const SearchResult& result, nlohmann::ordered_json* json) {
   PlanRequest request = CandidateRequest(spec.given, result.found[first].candidate);
   FirstPlan shown{.to_write = result.best};
-  const bool writes = !FLAGS_out.empty() || !FLAGS_out_recipe.empty();
+  const bool writes = !FLAGS_out.empty() || !FLAGS_out_recipe.empty() || !FLAGS_emit.empty() ||
+                      !FLAGS_emit_schedule.empty();
   if (first != 0 && (writes || spec.given.imbalance > 0)) {
     ASSIGN_OR_RETURN(Planned planned, MakePlan(spec.source, request));
     shown.to_write = std::move(planned.plan);
   }
+  if (!FLAGS_emit.empty()) shown.priced = *shown.to_write;
   if (FindImbalance(*shown.to_write) == 0) return shown;
   const proto::Plan price = *std::move(shown.to_write);
   shown.text = absl::StrCat("plan 1 needs ", ShortBytesText(MostDeviceBytes(price)),
@@ -226,9 +222,16 @@ absl::Status WriteFirst(const Arguments& args, const absl::StatusOr<proto::Plan>
   return FLAGS_out_recipe.empty() ? absl::OkStatus() : WriteRecipe(args, *plan);
 }
 
+absl::StatusOr<Report> EmitFirst(const absl::StatusOr<proto::Plan>& plan) {
+  if (FLAGS_emit_schedule.empty()) return Report{};
+  RETURN_IF_ERROR(plan.status());
+  return EmitSchedule(*plan);
+}
+
 absl::Status CompareParts(const Arguments& args, const SearchSpec& spec,
                           const SearchOptions& options, const ResultFrame& frame) {
-  for (const char* name : {"largest", "why_not", "pareto", "out", "out_recipe", "top"}) {
+  for (const char* name :
+       {"largest", "why_not", "pareto", "out", "out_recipe", "emit", "emit_schedule", "top"}) {
     if (!args.Given(name)) continue;
     return InputError(absl::StrCat("--", name),
                       "acts on nothing with --compare, which shows one plan of each part",
@@ -268,14 +271,25 @@ absl::Status SearchBest(const Arguments& args, const SearchSpec& spec, const Sea
   ASSIGN_OR_RETURN(
       const FirstPlan shown,
       FindFirst(spec, FindSimplest(result.found, frame.capacity), result, &report.json));
-  const absl::Status written = WriteFirst(args, shown.to_write);
+  absl::Status written = WriteFirst(args, shown.to_write);
   const std::string file = FLAGS_out.empty() || !written.ok() ? "" : "plan 1: " + FLAGS_out + "\n";
   if (!why_not.empty()) report.json["why_not"] = why_not;
-  RETURN_IF_ERROR(Print(report.text + shown.text + why_not + file, report.json, 1));
+  const absl::StatusOr<Report> schedule = EmitFirst(shown.to_write);
+  written.Update(schedule.status());
+  const bool has_schedule = schedule.ok() && !FLAGS_emit_schedule.empty();
+  if (has_schedule) report.json["emit_schedule"] = schedule->json;
+  ASSIGN_OR_RETURN(const EmitReport emitted,
+                   EmitPlan(args, shown.priced, spec.given.imbalance, spec.given.cluster));
+  if (!FLAGS_emit.empty()) report.json["emit"] = emitted.report.json;
+  const std::string text =
+      report.text + shown.text + why_not + file + (has_schedule ? "plan 1: " + schedule->text : "");
+  RETURN_IF_ERROR(FLAGS_format == "json" ? Print("", report.json, 1)
+                                         : PrintBesideFiles(text, emitted));
   return written;
 }
 
 absl::Status SearchPlans(const Arguments& args) {
+  RETURN_IF_ERROR(CheckEmitFlags(args));
   if (FLAGS_format == "html" && !FLAGS_pareto) {
     return InputError("--format=html", "is a page of --pareto alone",
                       "use text, json, or add --pareto");

@@ -23,7 +23,8 @@ std::string GivenText(const Arguments& args, const std::string& name) {
 
 absl::Status SearchLargest(const Arguments& args, const SearchSpec& spec,
                            const SearchOptions& options, const ResultFrame& frame) {
-  for (const char* name : {"why_not", "pareto", "out", "out_recipe", "top"}) {
+  for (const char* name :
+       {"why_not", "pareto", "out", "out_recipe", "emit", "emit_schedule", "top"}) {
     if (!args.Given(name)) continue;
     return InputError(absl::StrCat("--", name), "acts on nothing with --largest",
                       "leave one of the two out");

@@ -95,6 +95,14 @@ absl::Status CheckFlags(const std::string& format) {
     return InputError("--out_recipe=" + FLAGS_out_recipe,
                       "is of one plan, and --pareto finds several", "leave one of the two out");
   }
+  if (!FLAGS_emit_schedule.empty()) {
+    return InputError("--emit_schedule=" + FLAGS_emit_schedule,
+                      "is of one plan, and --pareto finds several", "leave one of the two out");
+  }
+  if (!FLAGS_emit.empty()) {
+    return InputError("--emit=" + FLAGS_emit, "is of one plan, and --pareto finds several",
+                      "leave one of the two out");
+  }
   if (format == "html" && FLAGS_out.empty()) {
     return InputError("--out", "is missing", "--format=html writes a folder: --out=front");
   }

@@ -1,0 +1,27 @@
+// A change of a training as changes of the settings of the user's own system.
+//
+//   ListChanges(System::kMegatron, own, better)
+//   // {"--tensor-model-parallel-size", "4", "2"}, {"--sequence-parallel", "", ""} (left out)
+//
+// Both jobs are written as emit.h writes them, and the settings of the two are compared: so a
+// change is named just as the system's files name it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/foreign/emit/emit.h"
+
+namespace oneflow::foreign {
+
+struct SettingChange {
+  std::string name;
+  std::string from, to;  // values; "" of a switch
+  bool added = false, removed = false;
+  std::string Text() const;  // "--micro-batch-size 1 -> 2", "add --sequence-parallel"
+};
+
+// Requires jobs of RoundFor for the system.
+std::vector<SettingChange> ListChanges(System system, const Job& own, const Job& other);
+
+}  // namespace oneflow::foreign

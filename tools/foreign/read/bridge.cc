@@ -1,0 +1,548 @@
+// The reader of Megatron-Bridge and NeMo: places of their files become Megatron's keys, whose
+// meaning megatron_facts.h knows.
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "oneflow_core/base/nearest.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/base/strings.h"
+#include "tools/foreign/read/bridge_parts.h"
+#include "tools/foreign/read/megatron_facts.h"
+
+namespace oneflow::foreign {
+namespace {
+
+// The place of what the user did not write: such settings are no part of the facts.
+constexpr const char* kUnsaid = "(default)";
+
+bool HasMember(const nlohmann::ordered_json& root, std::initializer_list<const char*> path) {
+  const nlohmann::ordered_json* at = &root;
+  for (const char* key : path) {
+    if (!at->is_object() || !at->contains(key)) return false;
+    at = &(*at)[key];
+  }
+  return true;
+}
+
+std::optional<BridgeKind> KindOf(const nlohmann::ordered_json& root) {
+  if (HasMember(root, {"trainer", "strategy"}) ||
+      HasMember(root, {"model", "config", "_target_"})) {
+    return BridgeKind::kNemo2;
+  }
+  if (HasMember(root, {"trainer"}) && HasMember(root, {"model"}) &&
+      (HasMember(root, {"exp_manager"}) || HasMember(root, {"model", "encoder_seq_length"}) ||
+       HasMember(root, {"model", "micro_batch_size"}))) {
+    return BridgeKind::kNemo1;
+  }
+  const bool has_model = HasMember(root, {"model", "num_layers"}) ||
+                         HasMember(root, {"model", "tensor_model_parallel_size"}) ||
+                         HasMember(root, {"model", "transformer"}) ||
+                         HasMember(root, {"model", "_target_"});
+  const bool has_train = HasMember(root, {"train", "global_batch_size"}) ||
+                         HasMember(root, {"train", "micro_batch_size"}) ||
+                         HasMember(root, {"train", "train_iters"}) || HasMember(root, {"ddp"}) ||
+                         HasMember(root, {"mixed_precision"});
+  const bool has_batch = HasMember(root, {"train", "global_batch_size"}) ||
+                         HasMember(root, {"train", "micro_batch_size"}) ||
+                         HasMember(root, {"train", "train_iters"});
+  const bool has_more = HasMember(root, {"optimizer"}) || HasMember(root, {"scheduler"}) ||
+                        HasMember(root, {"checkpoint"}) || HasMember(root, {"logger"});
+  if ((has_model && has_train) || (has_batch && has_more)) return BridgeKind::kBridge;
+  if (HasMember(root, {"_target_"}) && root["_target_"].is_string() &&
+      root["_target_"].get<std::string>().find("megatron.bridge") != std::string::npos) {
+    return BridgeKind::kBridge;
+  }
+  return std::nullopt;
+}
+
+bool HasOverride(const Launch& launch, std::initializer_list<const char*> sections) {
+  return std::any_of(launch.arguments.begin(), launch.arguments.end(), [&](const Word& word) {
+    if (!IsBridgeOverride(word.text)) return false;
+    const std::string place = ParseBridgeOverride(word).key;
+    return std::any_of(sections.begin(), sections.end(),
+                       [&](const char* section) { return place.starts_with(section); });
+  });
+}
+
+bool KnowsBridge(const Sources& sources) {
+  for (const SettingsFile& file : sources.files) {
+    if (KindOf(file.root)) return true;
+  }
+  return sources.launch &&
+         HasOverride(*sources.launch, {"model.", "train.", "trainer.", "optimizer.", "scheduler.",
+                                       "ddp.", "checkpoint."});
+}
+
+// Names of the flags that give the file.
+bool IsFileFlag(std::string_view key) {
+  return key == "config_file" || key == "config" || key == "config_name" || key == "yaml" ||
+         key == "config_path" || key == "conf";
+}
+
+class BridgeReading {
+ public:
+  BridgeReading(Sources& sources, const ForeignInput& input) : sources_(sources), input_(input) {}
+  absl::StatusOr<Facts> Read();
+
+ private:
+  absl::Status AddFile();
+  void AddWords();
+  void CheckOverride(const Word& word);
+  void AddDevices();
+  void Rename();
+  void RenameNemo1();
+  void RenameOptimizer(const std::string& name);
+  void AddHold();
+  void AddPrecision();
+  void AddDefaults();
+  void Unsaid(const std::string& key, nlohmann::json value) {
+    if (keys_.Has(key)) return;
+    keys_.Add({.name = key, .key = key, .value = std::move(value), .where = kUnsaid});
+  }
+  std::string Text(const char* place) const {
+    const Setting* setting = places_.Find(place);
+    return setting == nullptr || setting->value.is_null() ? "" : setting->ValueText();
+  }
+  void CheckLengths(Facts* facts);
+  void RefuseUnknown(Facts* facts);
+  bool is_bridge() const { return kind_ == BridgeKind::kBridge; }
+
+  Sources& sources_;
+  const ForeignInput& input_;
+  BridgeKind kind_ = BridgeKind::kBridge;
+  Settings flags_{"megatron-bridge"};   // of the program, beside overrides
+  Settings places_{"megatron-bridge"};  // by their places
+  Settings keys_{"megatron-bridge"};    // by Megatron's keys
+  std::vector<Setting> seconds_;        // places whose key another place of a higher rank has
+  Facts facts_;
+};
+
+absl::Status BridgeReading::AddFile() {
+  std::vector<const SettingsFile*> files;
+  for (const Setting& flag : flags_.all()) {
+    if (!IsFileFlag(flag.key) || flag.is_switch) continue;
+    std::string named = flag.ValueText();
+    absl::StatusOr<const SettingsFile*> file = FindSettingsFile(sources_, named);
+    if (file.ok() && *file == nullptr && flag.key == "config_name") {
+      file = FindSettingsFile(sources_, named + ".yaml");
+    }
+    RETURN_IF_ERROR(file.status());
+    if (*file != nullptr) {
+      files.push_back(*file);
+    } else if (flag.key != "config_path") {
+      facts_.questions.push_back({absl::StrCat("what ", named, " says: there is no such file"),
+                                  "the file itself, beside the command"});
+    }
+  }
+  for (const SettingsFile& file : sources_.files) {
+    if (KindOf(file.root) && std::find(files.begin(), files.end(), &file) == files.end()) {
+      files.push_back(&file);
+    }
+  }
+  for (const SettingsFile* file : files) {
+    if (const std::optional<BridgeKind> kind = KindOf(file->root)) kind_ = *kind;
+    for (Setting& setting : FlattenSettings(*file)) {
+      // Tags of classes; those of models and of activations say more.
+      const bool is_tag = setting.key.ends_with("_call_") || setting.key.ends_with("_partial_") ||
+                          setting.key.ends_with("_target_") || setting.key.ends_with("_name_") ||
+                          setting.key.ends_with("_args_");
+      const bool says_more = setting.key.find("activation_func.") != std::string::npos ||
+                             setting.key == "model._target_" ||
+                             setting.key == "model.config._target_";
+      if (is_tag && !says_more) continue;
+      places_.Add(std::move(setting));
+    }
+  }
+  if (files.empty() && sources_.launch &&
+      HasOverride(*sources_.launch, {"trainer.strategy.", "optim.config."})) {
+    kind_ = BridgeKind::kNemo2;
+  } else if (files.empty() && sources_.launch &&
+             HasOverride(*sources_.launch, {"trainer.", "exp_manager.", "model.optim."})) {
+    kind_ = BridgeKind::kNemo1;
+  }
+  return absl::OkStatus();
+}
+
+void BridgeReading::AddWords() {
+  if (!sources_.launch) return;
+  std::vector<Word> words;
+  for (const Word& word : sources_.launch->arguments) {
+    if (!word.text.starts_with('-') && IsBridgeOverride(word.text)) continue;
+    words.push_back(word);
+  }
+  for (Setting& setting : ParseFlags(words, nullptr)) flags_.Add(std::move(setting));
+}
+
+// Hydra lets a word without "+" change only what the file of NeMo has.
+void BridgeReading::CheckOverride(const Word& word) {
+  if (kind_ != BridgeKind::kNemo1 || places_.all().empty()) return;
+  if (word.text.starts_with('+') || word.text.starts_with('~')) return;
+  const Setting setting = ParseBridgeOverride(word);
+  std::vector<std::string> known;
+  for (const Setting& place : places_.all()) {
+    if (place.key == setting.key || place.key.starts_with(setting.key + ".")) return;
+    known.push_back(place.key);
+  }
+  const std::string near = Nearest(setting.key, known);
+  const size_t dot = setting.key.rfind('.');
+  facts_.broken.push_back(
+      {.rule = "no unknown key",
+       .numbers = setting.name,
+       .theirs = absl::StrCat("Could not override '", setting.key, "'. Key '",
+                              setting.key.substr(dot + 1), "' is not in struct"),
+       .mend = near.empty() ? absl::StrCat("+", word.text)
+                            : absl::StrCat(near, "=", setting.ValueText()),
+       .where = word.where});
+}
+
+void BridgeReading::AddDevices() {
+  if (sources_.launch) {
+    facts_.devices = sources_.launch->devices;
+    facts_.devices_a_node = sources_.launch->devices_a_node;
+    facts_.devices_from = sources_.launch->devices_from;
+  }
+  int64_t nodes = 0, a_node = 0;
+  const std::string said_nodes = Text("trainer.num_nodes"), said_devices = Text("trainer.devices");
+  if (!is_bridge() && absl::SimpleAtoi(said_devices, &a_node) && a_node > 0) {
+    if (!absl::SimpleAtoi(said_nodes, &nodes)) nodes = 1;
+    facts_.devices = nodes * a_node;
+    facts_.devices_a_node = a_node;
+    facts_.devices_from = absl::StrCat("trainer.num_nodes=", nodes, " x trainer.devices=", a_node);
+  }
+  places_.Put("trainer.num_nodes", List::kTaken);
+  places_.Put("trainer.devices", List::kTaken);
+  if (input_.devices) {
+    facts_.devices = input_.devices;
+    facts_.devices_from = "--devices";
+  }
+}
+
+// Of places with one key the one of the highest rank decides; of switches one that is on.
+void BridgeReading::Rename() {
+  std::vector<std::pair<BridgeKey, const Setting*>> chosen;
+  for (const Setting& setting : places_.all()) {
+    BridgeKey key = KeyOfBridgePlace(kind_, setting.key);
+    if (setting.value.is_null() && !setting.is_switch) key.rank -= 100;
+    if (key.key.starts_with("use_") && absl::AsciiStrToLower(setting.ValueText()) == "true") {
+      key.rank += 100;
+    }
+    const auto same = std::find_if(chosen.begin(), chosen.end(),
+                                   [&](const auto& c) { return c.first.key == key.key; });
+    if (same == chosen.end()) {
+      chosen.emplace_back(key, &setting);
+      continue;
+    }
+    const Setting* second = &setting;
+    if (key.rank > same->first.rank) {
+      second = same->second;
+      *same = {key, &setting};
+    }
+    seconds_.push_back(*second);
+    seconds_.back().key = key.key;
+  }
+  for (const auto& [key, setting] : chosen) {
+    Setting renamed = *setting;
+    renamed.key = key.key;
+    // What nothing resolves is as if it were not said.
+    if (renamed.value.is_string() && renamed.ValueText().find("${") != std::string::npos) {
+      renamed.value = nullptr;
+    }
+    keys_.Add(std::move(renamed));
+  }
+}
+
+void BridgeReading::RenameOptimizer(const std::string& name) {
+  const std::string lower = absl::AsciiStrToLower(name);
+  if (lower.find("distributed") != std::string::npos || lower.find("mcore") != std::string::npos) {
+    Unsaid("use_distributed_optimizer", lower.find("dist") != std::string::npos);
+  }
+  if (lower.find("adam") != std::string::npos || lower.starts_with("mcore")) {
+    keys_.Set("optimizer", "adam");
+  }
+}
+
+void BridgeReading::RenameNemo1() {
+  if (const Setting* name = keys_.Find("optimizer")) RenameOptimizer(name->ValueText());
+  if (const Setting* betas = places_.Find("model.optim.betas");
+      betas != nullptr && betas->value.is_array() && betas->value.size() == 2) {
+    Unsaid("adam_beta1", betas->value[0]);
+    Unsaid("adam_beta2", betas->value[1]);
+    keys_.Put("model.optim.betas", List::kTaken);
+  }
+  if (const Setting* type = places_.Find("model.tokenizer.library"); type != nullptr) {
+    const std::string library = type->ValueText();
+    if (library == "huggingface") Unsaid("tokenizer_type", "HuggingFaceTokenizer");
+    if (library == "megatron") Unsaid("tokenizer_type", Text("model.tokenizer.type"));
+  }
+  const std::string schedule = Text("model.optim.sched.name");
+  if (schedule == "CosineAnnealing") keys_.Set("lr_decay_style", "cosine");
+  if (schedule == "WarmupAnnealing" || schedule == "PolynomialDecayAnnealing") {
+    keys_.Set("lr_decay_style", "linear");
+  }
+  if (schedule == "WarmupPolicy") keys_.Set("lr_decay_style", "constant");
+  const std::string activation = Text("model.activation");
+  if (activation.starts_with("fast-")) keys_.Set("activation", activation.substr(5));
+  if (Text("model.fsdp") == "true" || Text("model.fsdp") == "True") {
+    const std::string strategy = Text("model.fsdp_sharding_strategy");
+    Unsaid("use_megatron_fsdp", true);
+    Unsaid("data_parallel_sharding_strategy",
+           strategy.empty() || strategy == "full" || strategy == "hybrid" ? "optim_grads_params"
+                                                                          : "optim_grads");
+    keys_.Put("fsdp", List::kTaken);
+    keys_.Put("fsdp_sharding_strategy", List::kTaken);
+  }
+}
+
+// NeMo's steps at the least rate behind a decay: the decay ends so much earlier.
+void BridgeReading::AddHold() {
+  if (is_bridge()) return;
+  const std::string place = kind_ == BridgeKind::kNemo1 ? "model.optim.sched.constant_steps"
+                                                        : "optim.lr_scheduler.constant_steps";
+  int64_t hold = 0, steps = 0;
+  const Setting* decay = keys_.Find("lr_decay_iters");
+  const std::string end =
+      decay == nullptr || decay->value.is_null() ? Text("trainer.max_steps") : decay->ValueText();
+  if (!absl::SimpleAtoi(Text(place.c_str()), &hold) || !absl::SimpleAtoi(end, &steps) || hold < 0 ||
+      hold >= steps) {
+    return;
+  }
+  Unsaid("lr_decay_iters", steps - hold);
+  keys_.Set("lr_decay_iters", steps - hold);
+  keys_.Put(place, List::kTaken);
+}
+
+// "bf16_mixed", "bf16-mixed", "bf16_with_fp8_current_scaling_mixed", 16, "32-true", ...
+void BridgeReading::AddPrecision() {
+  const char* place = is_bridge()                        ? "mixed_precision"
+                      : kind_ == BridgeKind::kNemo1      ? "trainer.precision"
+                      : places_.Has("trainer.plugins")   ? "trainer.plugins"
+                      : places_.Has("trainer.precision") ? "trainer.precision"
+                                                         : "trainer.plugins.precision";
+  const std::string name = absl::AsciiStrToLower(Text(place));
+  const std::string key = KeyOfBridgePlace(kind_, place).key;
+  if (name.empty()) return;
+  keys_.Put(key, List::kTaken);
+  const bool is_bf16 = name.find("bf16") != std::string::npos;
+  const bool is_fp16 = !is_bf16 && name.find("16") != std::string::npos;
+  // It beats what the model says.
+  for (const auto& [precision, is_on] : {std::pair("bf16", is_bf16), {"fp16", is_fp16}}) {
+    if (keys_.Has(precision)) {
+      keys_.Set(precision, is_on);
+    } else if (is_on) {
+      Unsaid(precision, true);
+    }
+  }
+  const bool is_fp8 = name.find("fp8") != std::string::npos;
+  const bool is_fp4 = name.find("fp4") != std::string::npos;
+  if (is_fp8) {
+    const bool is_mx = name.find("mxfp8") != std::string::npos;
+    Unsaid("fp8", is_mx ? "e4m3" : "hybrid");
+    if (keys_.Find("fp8")->value.is_null()) keys_.Set("fp8", is_mx ? "e4m3" : "hybrid");
+    Unsaid("fp8_recipe", is_mx                                          ? "mxfp8"
+                         : name.find("current") != std::string::npos    ? "tensorwise"
+                         : name.find("subchannel") != std::string::npos ? "blockwise"
+                                                                        : "delayed");
+  }
+  if (is_fp8 || is_fp4 || is_fp16) {
+    keys_.Put(key, List::kNoEquivalent,
+              is_fp16 && !is_fp8
+                  ? "fp16 and its loss scaling: here bf16, of the same bytes and time"
+              : is_fp8 ? "products in FP8: here in bf16, which take up to twice the time"
+                       : "products in FP4: here in bf16, which take up to four times the time");
+  }
+}
+
+void BridgeReading::AddDefaults() {
+  const std::string target =
+      Text("model._target_").empty() || !Text("model.config._target_").empty()
+          ? Text("model.config._target_")
+          : Text("model._target_");
+  const std::string words = BridgeClassDefaults(target);
+  // Later words of a class beat earlier ones, the user's beat both.
+  Settings of_class("megatron-bridge");
+  for (const absl::string_view word : absl::StrSplit(words, ' ', absl::SkipEmpty())) {
+    const std::pair<std::string, std::string> pair = absl::StrSplit(word, absl::MaxSplits('=', 1));
+    of_class.Add({.name = pair.first, .key = pair.first, .value = pair.second});
+  }
+  const bool has_activation = keys_.Has("activation_func._target_");
+  for (const Setting& setting : of_class.all()) {
+    if (setting.key == "activation_func" && has_activation) continue;
+    Unsaid(setting.key, setting.value);
+  }
+  for (const char* tag : {"_target_", "config._target_", "model._target_"}) {
+    keys_.Put(tag, List::kTaken);
+  }
+  // A width of four hidden sizes, gated or not.
+  const Setting* hidden = keys_.Find("hidden_size");
+  const Setting* ffn = keys_.Find("ffn_hidden_size");
+  int64_t width = 0;
+  if (hidden != nullptr && absl::SimpleAtoi(hidden->ValueText(), &width)) {
+    if (ffn == nullptr) {
+      Unsaid("ffn_hidden_size", 4 * width);
+    } else if (ffn->value.is_null()) {
+      keys_.Put("ffn_hidden_size", List::kTaken);
+      keys_.Set("ffn_hidden_size", 4 * width);
+    }
+  }
+}
+
+void BridgeReading::CheckLengths(Facts* facts) {
+  const std::string model = Text("model.seq_length");
+  for (const char* place : {"dataset.seq_length", "dataset.sequence_length"}) {
+    const std::string data = Text(place);
+    if (data.empty() || model.empty() || data == model) continue;
+    facts->broken.push_back(
+        {.rule = "sequences of the model and of the data have one length",
+         .numbers = absl::StrCat("model.seq_length=", model, ", ", place, "=", data),
+         .theirs = "Please ensure sequence length configuration in model config and dataset config "
+                   "match.",
+         .mend = absl::StrCat(place, "=", model),
+         .where = places_.Find(place)->where});
+  }
+}
+
+void BridgeReading::RefuseUnknown(Facts* facts) {
+  if (!is_bridge()) return;
+  for (const Setting& setting : facts->settings) {
+    if (setting.list != List::kUnknown || setting.name.starts_with("-") ||
+        setting.name.find('.') == std::string::npos) {
+      continue;
+    }
+    constexpr std::string_view kBegin = "did you mean ";
+    std::string mend = absl::StrCat("leave out ", setting.name);
+    if (setting.note.starts_with(kBegin)) {
+      std::string near = setting.note.substr(kBegin.size());
+      if (near.ends_with('?')) near.pop_back();
+      if (near.find('.') == std::string::npos) {
+        near = absl::StrCat(setting.name.substr(0, setting.name.rfind('.') + 1), near);
+      }
+      for (const auto& [key, degree] : {std::pair("tensor_model_parallel_size", "tensor"),
+                                        {"pipeline_model_parallel_size", "pipe"},
+                                        {"context_parallel_size", "context"},
+                                        {"expert_model_parallel_size", "expert"}}) {
+        if (near.ends_with(absl::StrCat(".", key))) facts->undecided.emplace_back(degree);
+      }
+      mend = absl::StrCat(near, "=", setting.ValueText());
+    }
+    const std::string section = setting.name.substr(0, setting.name.rfind('.'));
+    facts->broken.push_back({.rule = "no unknown key",
+                             .numbers = setting.name,
+                             .theirs = absl::StrCat("Failed to parse Hydra overrides: Key '",
+                                                    setting.name.substr(section.size() + 1),
+                                                    "' is not in struct (", section, ")"),
+                             .mend = mend,
+                             .where = setting.where});
+  }
+}
+
+absl::StatusOr<Facts> BridgeReading::Read() {
+  AddWords();
+  RETURN_IF_ERROR(AddFile());
+  if (sources_.launch) {
+    for (const Word& word : sources_.launch->arguments) {
+      if (!word.text.starts_with('-') && IsBridgeOverride(word.text)) {
+        CheckOverride(word);
+        places_.Add(ParseBridgeOverride(word));
+      }
+    }
+  }
+  facts_.system = is_bridge() ? "megatron-bridge" : "nemo";
+  facts_.form = is_bridge() ? "YAML of a ConfigContainer, and key=value words that override it"
+                : kind_ == BridgeKind::kNemo1 ? "YAML of NeMo 1, and words of Hydra"
+                                              : "YAML of NeMo 2";
+  facts_.unread = sources_.unread;
+  ResolveInterpolations(&places_, &facts_.unread);
+  AddDevices();
+  Rename();
+  if (kind_ == BridgeKind::kNemo1) RenameNemo1();
+  if (kind_ == BridgeKind::kNemo2) {
+    Unsaid("use_distributed_optimizer", true);
+    const std::string target = Text("optim.lr_scheduler._target_");
+    Unsaid("lr_decay_style",
+           target.find("Cosine") != std::string::npos || target.empty() ? "cosine" : "linear");
+  }
+  AddHold();
+  AddPrecision();
+  AddDefaults();
+
+  MegatronForm form;
+  form.groups_need_switch = false;
+  const Setting* vocab = keys_.Find("vocab_size");
+  form.pads_vocab = !is_bridge() || vocab == nullptr || vocab->value.is_null();
+  form.words = {"model.tensor_model_parallel_size", "model.pipeline_model_parallel_size",
+                "model.context_parallel_size", "train.global_batch_size", "train.micro_batch_size"};
+  if (kind_ == BridgeKind::kNemo1) {
+    form.words.global = "model.global_batch_size";
+    form.words.micro = "model.micro_batch_size";
+    form.schedule = "constant";
+    form.beta2 = 0.999;
+  } else if (kind_ == BridgeKind::kNemo2) {
+    form.words = {"trainer.strategy.tensor_model_parallel_size",
+                  "trainer.strategy.pipeline_model_parallel_size",
+                  "trainer.strategy.context_parallel_size", "data.global_batch_size",
+                  "data.micro_batch_size"};
+  }
+  facts_.model.from = "file";
+  std::vector<ListedKeys> lists(BridgeLists().begin(), BridgeLists().end());
+  lists.insert(lists.end(), MegatronLists().begin(), MegatronLists().end());
+  RETURN_IF_ERROR(FillMegatronFacts(keys_, form, input_, lists, &facts_));
+  if (Text("model.should_pad_vocab") == "true") {
+    facts_.model.vocab_rule = absl::StrCat("should_pad_vocab: ", facts_.model.vocab_rule);
+  }
+  std::erase_if(facts_.settings, [](const Setting& s) { return s.where == kUnsaid; });
+  // Values as the user wrote them.
+  for (Setting& setting : facts_.settings) {
+    if (const Setting* place = places_.Find(setting.name)) setting.value = place->value;
+  }
+  for (Setting& second : seconds_) {
+    const Setting* first = keys_.Find(second.key);
+    second.list = first->list;
+    second.is_sorted = true;
+    if (first->ValueText() != second.ValueText()) {
+      second.note = absl::StrCat(first->name, "=", first->ValueText(), " decides");
+    } else {
+      second.note = first->note;
+    }
+    facts_.settings.push_back(second);
+  }
+  CheckLengths(&facts_);
+  if (is_bridge() && !places_.Has("model.num_layers") &&
+      !places_.Has("model.transformer.num_layers")) {
+    facts_.unread.push_back(
+        "the program's own recipe, which the file and the words change: what it sets is not read");
+  }
+  for (const char* recipe : {"recipe", "factory"}) {
+    if (!flags_.Has(recipe)) continue;
+    facts_.unread.push_back(
+        absl::StrCat(flags_.Where(recipe), ": a recipe in Python: what it sets is not read"));
+  }
+  for (Setting flag : flags_.all()) {
+    flag.list = IsFileFlag(flag.key) ? List::kTaken : List::kNoEffect;
+    if (!IsFileFlag(flag.key) && flag.key != "dryrun" && flag.key != "debug") {
+      flag.list = List::kUnknown;
+      flag.note = "a flag of the user's own program";
+    }
+    flag.is_sorted = true;
+    facts_.settings.push_back(std::move(flag));
+  }
+  RefuseUnknown(&facts_);
+  if (sources_.launch) {
+    const std::vector<Setting>& more = sources_.launch->settings;
+    facts_.settings.insert(facts_.settings.begin(), more.begin(), more.end());
+  }
+  facts_.files = sources_.names;
+  return facts_;
+}
+
+absl::StatusOr<Facts> ReadBridge(Sources& sources, const ForeignInput& input) {
+  return BridgeReading(sources, input).Read();
+}
+
+}  // namespace
+
+Reader BridgeReader() { return {"megatron-bridge", KnowsBridge, ReadBridge}; }
+
+}  // namespace oneflow::foreign

@@ -1,0 +1,133 @@
+#include "tools/oneflow/explain/fit_answer.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/arenas.h"
+#include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/interrupt.h"
+#include "tools/oneflow/cli/print.h"
+#include "tools/oneflow/explain/keep_freed_memory.h"
+#include "tools/oneflow/explain/model_memory.h"
+
+namespace oneflow {
+namespace {
+
+// A line on stderr about once a second if that is a terminal, else at most every five.
+class FitProgress {
+ public:
+  void Print(const std::string& line) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < std::chrono::milliseconds(isatty(STDERR_FILENO) != 0 ? 900 : 5000)) return;
+    last_ = now;
+    std::fprintf(stderr, "%s\n", line.c_str());
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+// Prints each part as it comes, unless JSON is asked for.
+class FitPrinter {
+ public:
+  FitPrinter(const FitFrame& frame, const std::vector<std::string>& notes)
+      : frame_(frame), notes_(notes) {}
+
+  void Print(FitPart part, const FitAnswer& known) {
+    if (FLAGS_format == "json") return;
+    switch (part) {
+      case FitPart::kOwn: break;
+      case FitPart::kFits: Say(FitsLine(frame_, known)); break;
+      case FitPart::kBest: Say(BestLine(frame_, known)); break;
+      case FitPart::kLimits: Say(LimitsLine(frame_, known)), PrintNotes(); break;
+      case FitPart::kPlan: Say(PlanText(frame_, known, known.plans.size() - 1)); break;
+      case FitPart::kMiss:
+        if (known.miss->plan) classes_ = ListClassBytes(*known.miss->plan);
+        Say(MissLine(frame_, *known.miss) + BindsLine(frame_, *known.miss, classes_));
+        break;
+      case FitPart::kChanges:
+        Say(ChangesLine(frame_, *known.miss)), PrintNotes();
+        for (const FitChange& change : known.miss->changes) {
+          Say("\n" + ChangeText(frame_, change));
+        }
+        break;
+    }
+  }
+
+  void Finish(const FitAnswer& answer) const {
+    if (answer.plans.empty()) return Say(answer.miss ? "" : UnknownLine(frame_, answer));
+    std::string text;
+    for (const FitChange& limit : answer.limits) {
+      if (limit.what != "imbalance") text += ChangeText(frame_, limit);
+    }
+    Say((text.empty() ? "" : "\n" + text) + "\n" + ExtentLine(answer));
+  }
+
+ private:
+  static void Say(const std::string& text) {
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  }
+  void PrintNotes() const {
+    for (const std::string& note : notes_) Say(note + "\n");
+  }
+
+  const FitFrame& frame_;
+  const std::vector<std::string>& notes_;
+  std::vector<ClassBytes> classes_;
+};
+
+}  // namespace
+
+std::vector<ClassBytes> ListClassBytes(const proto::Plan& plan) {
+  int64_t most = 0;
+  int stage = 0;
+  for (const proto::StageMemory& memory : plan.memory()) {
+    if (memory.kind() != proto::DEVICE || memory.arena_bytes() <= most) continue;
+    most = memory.arena_bytes(), stage = memory.stage();
+  }
+  const absl::StatusOr<ModelMemory> memory = MemoryOfStage(plan, stage);
+  if (!memory.ok()) return {};
+  std::vector<ClassBytes> classes = {
+      {"weights, gradients and states", memory->matrices_of_blocks + memory->other_states},
+      {"activations of blocks", memory->kept_in_blocks + memory->kept_statistics},
+      {"activations of embedding, head and loss", memory->kept_elsewhere}};
+  int64_t known = 0;
+  for (const ClassBytes& part : classes) known += part.bytes;
+  classes.push_back(
+      {"temporaries (logits, gathered weights, workspaces)", std::max<int64_t>(0, most - known)});
+  std::ranges::stable_sort(classes, std::ranges::greater(), &ClassBytes::bytes);
+  return classes;
+}
+
+absl::Status AnswerFit(const FitQuestion& question, FitOptions options, const FitFrame& frame,
+                       const std::vector<std::string>& notes) {
+  KeepFreedMemory();
+  FitProgress progress;
+  options.progress = [&](const std::string& line) { progress.Print(line); };
+  std::atomic<bool> is_interrupted = false;
+  const Interrupt interrupt([&] { is_interrupted = true; });
+  options.stop = [&] { return is_interrupted.load(); };
+  FitPrinter printer(frame, notes);
+  ASSIGN_OR_RETURN(const FitAnswer answer,
+                   FindFit(question, options, [&](FitPart part, const FitAnswer& known) {
+                     printer.Print(part, known);
+                   }));
+  if (FLAGS_format == "json") {
+    const bool classes = answer.miss && answer.miss->plan;
+    nlohmann::ordered_json json = FitJson(
+        frame, answer, classes ? ListClassBytes(*answer.miss->plan) : std::vector<ClassBytes>());
+    json["notes"] = notes;
+    RETURN_IF_ERROR(Print("", json, 1));
+  } else {
+    printer.Finish(answer);
+  }
+  return answer.plans.empty() ? absl::ResourceExhaustedError("") : absl::OkStatus();
+}
+
+}  // namespace oneflow
