@@ -24,14 +24,15 @@ std::vector<Preset> GptPresets() {
           {"gpt2-350m", "layers: 24 heads: 16 hidden: 1024"},
           {"gpt2-774m", "layers: 36 heads: 20 hidden: 1280"},
           {"gpt2-1.5b", "layers: 48 heads: 25 hidden: 1600"},
+          // The first of its series: "gpt3" is short for it.
+          {"gpt3-175b", "layers: 96 heads: 96 hidden: 12288 sequence: 2048 vocab: 51200"},
           {"gpt3-125m", "layers: 12 heads: 12 hidden: 768 sequence: 2048 vocab: 51200"},
           {"gpt3-350m", "layers: 24 heads: 16 hidden: 1024 sequence: 2048 vocab: 51200"},
           {"gpt3-760m", "layers: 24 heads: 16 hidden: 1536 sequence: 2048 vocab: 51200"},
           {"gpt3-1.3b", "layers: 24 heads: 16 hidden: 2048 sequence: 2048 vocab: 51200"},
           {"gpt3-2.7b", "layers: 32 heads: 32 hidden: 2560 sequence: 2048 vocab: 51200"},
           {"gpt3-6.7b", "layers: 32 heads: 32 hidden: 4096 sequence: 2048 vocab: 51200"},
-          {"gpt3-13b", "layers: 40 heads: 40 hidden: 5120 sequence: 2048 vocab: 51200"},
-          {"gpt3-175b", "layers: 96 heads: 96 hidden: 12288 sequence: 2048 vocab: 51200"}};
+          {"gpt3-13b", "layers: 40 heads: 40 hidden: 5120 sequence: 2048 vocab: 51200"}};
 }
 
 // The parts of one model. Each method adds ops whose names begin with `at`.

@@ -47,11 +47,14 @@ OTHER_MEANINGS = {
 # and print what `oneflow model` made.
 NUMBER_FOLDERS = ("oneflow_core/model/", "oneflow_core/recipe/")
 NUMBER_FILES = 3
+# The words of foreign models, and ours for them.
+FOREIGN_NUMBERS = {"training/hugging_face/architecture.cc"}
 NO_NUMBERS = {"graph", "family", "preset"}
 # Numbers with a reason to be named in more files.
 MORE_NUMBER_FILES = {
-    "vocab": (5, "a checkpoint's notes have that of the imported model, which its graph may pad"),
-    "sequence": (5, "a checkpoint's notes have the positions of the imported model, of which its graph may have fewer"),
+    "vocab": (6, "a checkpoint's notes have that of the imported model, which its graph may pad; so may that of a named one"),
+    "sequence": (7, "a checkpoint's notes have the positions of the imported model, of which its graph may have fewer; so may that of a "
+                    "named one, which is told of"),
     "hidden": (4, "an exported Llama whose heads do not divide its width is a Mistral of transformers"),
     "heads": (4, "an exported Llama whose heads do not divide its width is a Mistral of transformers"),
 }
@@ -361,6 +364,7 @@ def number_problems(root):
     texts = {}
     for path in source_files(root) if rows.exists() else []:
         other = path.suffix in CPP_SUFFIXES and not is_test(path) and not str(path).startswith(NUMBER_FOLDERS)
+        other = other and str(path) not in FOREIGN_NUMBERS
         text = COMMENT.sub(lambda found: found[1] or "", (root / path).read_text(encoding="utf-8")) if other else ""
         if HOLDS_MODEL.search(text):
             texts[str(path)] = text

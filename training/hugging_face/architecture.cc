@@ -166,4 +166,36 @@ Architecture DescribeModel(const proto::Model& model) {
   return a;
 }
 
+proto::Model SayModel(const Architecture& a, bool is_gpt) {
+  proto::Model model;
+  model.set_family(is_gpt ? "gpt" : "llama");
+  model.set_layers(a.layers);
+  model.set_heads(a.heads);
+  model.set_hidden(a.hidden);
+  model.set_sequence(a.sequence);
+  model.set_vocab(a.vocab);
+  model.set_tied(a.tied);
+  model.set_norm_epsilon(a.norm_epsilon);
+  if (is_gpt) {
+    model.set_bias(a.mlp_bias);
+    return model;
+  }
+  model.set_groups(a.groups);
+  model.set_head_dim(a.head_dim);
+  model.set_inner(a.experts > 0 ? a.expert_inner : a.inner);
+  model.set_theta(a.theta);
+  *model.mutable_rope_scaling() = a.rope_scaling;
+  model.set_window(a.window);
+  model.set_qkv_bias(a.qkv_bias);
+  model.set_qk_norm(a.qk_norm == QkNorm::kOfHead);
+  model.set_experts(a.experts);
+  if (a.experts == 0) return model;
+  model.set_experts_per_token(a.experts_per_token);
+  model.set_shared_inner(a.shared_inner);
+  model.set_norm_topk_prob(a.norm_topk_prob);
+  model.set_scores(a.scores);
+  if (a.moved_choices) model.set_bias_rate(0.001);
+  return model;
+}
+
 }  // namespace oneflow

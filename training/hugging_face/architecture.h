@@ -100,4 +100,7 @@ ArchitectureSize CountArchitecture(const Architecture& architecture);
 // The architecture of a model that can be built. Requires a complete one.
 Architecture DescribeModel(const proto::Model& complete);
 
+// What one that can be built says as a model, of the family gpt or llama: the inverse.
+proto::Model SayModel(const Architecture& a, bool is_gpt);
+
 }  // namespace oneflow

@@ -53,6 +53,12 @@ bool IsJson(const std::string& path) {
   return first != text->npos && (*text)[first] == '{';
 }
 
+bool IsWeights(const std::string& path) {
+  constexpr std::string_view kEnds[] = {".safetensors", ".bin", ".gguf", ".pt", ".pth"};
+  return IsFile(path) && std::any_of(std::begin(kEnds), std::end(kEnds),
+                                     [&](std::string_view end) { return path.ends_with(end); });
+}
+
 absl::Status CheckSaid(const proto::Model& said, const std::string& origin) {
   for (const Row& row : ModelRows()) {
     if (!HasField(row, said) || row.name == "family") continue;
@@ -126,9 +132,9 @@ absl::Status RefuseDifferences(const ReadArchitectureResult& read, const Nearest
       origin,
       absl::StrCat("is of type ", read.type, ", which differs from what can be built in ",
                    lines.size(), lines.size() == 1 ? " way" : " ways",
-                   ", with the parameters and FLOPs of theirs minus those here:\n  ",
-                   absl::StrJoin(lines, "\n  "), "\n"),
-      "--approximate plans the nearest model, which is not trained");
+                   " (theirs minus what is nearest here), and --approximate plans the nearest "
+                   "model, which is not trained:\n  ",
+                   absl::StrJoin(lines, "\n  ")));
 }
 
 absl::StatusOr<NamedModel> MakeFromConfig(const std::string& text, const std::string& origin,
@@ -138,7 +144,7 @@ absl::StatusOr<NamedModel> MakeFromConfig(const std::string& text, const std::st
   const absl::StatusOr<HuggingFaceConfig> config = ParseHuggingFaceConfig(text, origin);
   if (config.ok()) {
     proto::Model model = config->model;
-    model.clear_dropout();
+    ClearField(*FindRow(ModelRows(), "dropout"), &model);  // as import does
     return MakeExact(model, config->model_type, origin, options.said);
   }
   ASSIGN_OR_RETURN(ReadArchitectureResult read, ReadArchitecture(text, origin));
@@ -174,8 +180,7 @@ absl::Status RefuseName(const std::string& text) {
       "give a graph of `oneflow model`, a config.json, a folder with one, or the name of a preset "
       "(`oneflow model --help`)";
   if (IsFile(text)) {
-    if (text.ends_with(".safetensors") || text.ends_with(".bin") || text.ends_with(".gguf") ||
-        text.ends_with(".pt") || text.ends_with(".pth")) {
+    if (IsWeights(text)) {
       return InputError(text, "is a file of weights", "give the config.json beside it");
     }
     return InputError(text, "is a file that is no JSON", kKinds);
@@ -188,7 +193,7 @@ absl::Status RefuseName(const std::string& text) {
 }  // namespace
 
 bool NamesModel(const std::string& text) {
-  if (IsFolder(text) || IsJson(text)) return true;
+  if (IsFolder(text) || IsJson(text) || IsWeights(text)) return true;
   return !PathExists(text) &&
          (FindPublicModel(text).has_value() || FindPublicConfig(text) != nullptr);
 }

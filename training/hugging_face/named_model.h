@@ -36,7 +36,7 @@ struct NamedModel {
   int64_t parameters = 0;                    // of the model that was named
 };
 
-// True of a folder, of a file of JSON, and of the name of a preset or a public model where no such
+// True of a folder, of a file of JSON or of weights (which FindNamedModel refuses), and of the name of a preset or a public model where no such
 // file exists.
 bool NamesModel(const std::string& text);
 

@@ -293,37 +293,21 @@ void ChangeToLlama(Approach& s) {
   ChangeEnds(s);
 }
 
-// What an architecture that can be built says as a model.
-proto::Model MakeSaid(const Architecture& a, bool is_gpt) {
-  proto::Model model;
-  model.set_family(is_gpt ? "gpt" : "llama");
-  model.set_layers(a.layers);
-  model.set_heads(a.heads);
-  model.set_hidden(a.hidden);
-  model.set_sequence(a.sequence);
-  model.set_vocab(a.vocab);
-  model.set_tied(a.tied);
-  model.set_norm_epsilon(a.norm_epsilon);
-  if (is_gpt) {
-    model.set_bias(a.mlp_bias);
-    return model;
+// Above all elements of an architecture, roughly; a count of as many would not fit.
+constexpr double kMostElements = 1e17;
+double BoundElements(const Architecture& a) {
+  double width = 0;
+  for (const int64_t size :
+       {a.hidden, a.vocab / std::max<int64_t>(a.layers, 1), a.inner, a.expert_inner, a.shared_inner,
+        a.query_rank, a.latent_rank, a.rotary_dim, a.embedding_width, a.linear_kernel,
+        a.learned_rows / std::max<int64_t>(a.layers, 1)}) {
+    width += static_cast<double>(size);
   }
-  model.set_groups(a.groups);
-  model.set_head_dim(a.head_dim);
-  model.set_inner(a.experts > 0 ? a.expert_inner : a.inner);
-  model.set_theta(a.theta);
-  *model.mutable_rope_scaling() = a.rope_scaling;
-  model.set_window(a.window);
-  model.set_qkv_bias(a.qkv_bias);
-  model.set_qk_norm(a.qk_norm == QkNorm::kOfHead);
-  model.set_experts(a.experts);
-  if (a.experts == 0) return model;
-  model.set_experts_per_token(a.experts_per_token);
-  model.set_shared_inner(a.shared_inner);
-  model.set_norm_topk_prob(a.norm_topk_prob);
-  model.set_scores(a.scores);
-  if (a.moved_choices) model.set_bias_rate(0.001);
-  return model;
+  width += 2 * static_cast<double>(a.heads) * static_cast<double>(a.head_dim + a.value_dim);
+  width += static_cast<double>(a.linear_key_heads) * static_cast<double>(a.linear_key_dim);
+  width += static_cast<double>(a.linear_value_heads) * static_cast<double>(a.linear_value_dim);
+  const double blocks = static_cast<double>(a.layers) * static_cast<double>(1 + a.experts);
+  return blocks * width * width;
 }
 
 absl::Status CheckSizes(const Architecture& a, const std::string& where) {
@@ -339,6 +323,9 @@ absl::Status CheckSizes(const Architecture& a, const std::string& where) {
   if (a.heads % a.groups != 0) {
     return InputError(where, absl::StrCat("has ", a.groups, " groups, which do not divide its ",
                                           a.heads, " heads"));
+  }
+  if (BoundElements(a) > kMostElements) {
+    return InputError(where, "has more parameters than can be counted", "correct its sizes");
   }
   const bool mixture = IsMixture(a);
   if ((mixture ? a.expert_inner : a.inner) < 1) {
@@ -363,7 +350,7 @@ absl::StatusOr<NearestModel> FindNearestModel(const Architecture& architecture,
   Approach steps(architecture);
   const bool is_gpt = IsLikeGpt(architecture);
   is_gpt ? ChangeToGpt(steps) : ChangeToLlama(steps);
-  const absl::StatusOr<proto::Model> model = CompleteModel(MakeSaid(steps.a, is_gpt));
+  const absl::StatusOr<proto::Model> model = CompleteModel(SayModel(steps.a, is_gpt));
   RETURN_IF_ERROR(Annotate(model.status(), where + ", in the words of `oneflow model`"));
   NearestModel nearest{.model = *model,
                        .differences = std::move(steps.differences),

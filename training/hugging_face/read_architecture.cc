@@ -93,7 +93,7 @@ constexpr const char* kIdle[] = {"architectures",
                                  "is_encoder_decoder",
                                  "add_cross_attention"};
 
-void ReadRotary(ArchitectureReader& r, const std::string& where) {
+void ReadRotations(ArchitectureReader& r, const std::string& where) {
   Architecture& a = r.a;
   a.theta = r.Number({"rope_theta", "rotary_emb_base", "rotary_base"}, a.theta);
   a.rotary_share = r.Number({"partial_rotary_factor", "rotary_pct", "rotary_percent", "rope_pct"},
@@ -138,7 +138,7 @@ void ReadWindows(ArchitectureReader& r) {
   }
 }
 
-void ReadExperts(ArchitectureReader& r) {
+void ReadMixture(ArchitectureReader& r) {
   Architecture& a = r.a;
   a.experts = r.Count({"num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts"},
                       a.experts);
@@ -190,6 +190,11 @@ void ReadUsual(ArchitectureReader& r, const std::string& where) {
   a.sequence = r.Size({"max_position_embeddings", "n_positions", "max_seq_len", "max_seq_length",
                        "max_sequence_length", "seq_length", "n_ctx"},
                       a.sequence > 0 ? a.sequence : 2048);
+  const bool states_head = a.head_dim > 0 || r.Has({"head_dim", "kv_channels"});
+  if (!states_head && a.hidden % a.heads != 0) {
+    r.fields.Refuse(r.Name(kHeads),
+                    absl::StrCat("does not divide \"", r.Name(kHidden), "\": ", a.hidden));
+  }
   const int64_t usual_head = a.head_dim > 0 ? a.head_dim : std::max<int64_t>(a.hidden / a.heads, 1);
   a.head_dim = r.Size({"head_dim", "kv_channels", "attention_head_dim"}, usual_head);
   a.inner =
@@ -213,9 +218,9 @@ void ReadUsual(ArchitectureReader& r, const std::string& where) {
     a.qk_norm = QkNorm::kNone;
   }
   ReadLatent(r);
-  ReadRotary(r, where);
+  ReadRotations(r, where);
   ReadWindows(r);
-  ReadExperts(r);
+  ReadMixture(r);
 }
 
 void NameUnread(ArchitectureReader& r, const Json& json, const std::string& type) {

@@ -10,6 +10,7 @@
 #include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/recipe/row.h"
 #include "oneflow_core/verify/read_plan.h"
+#include "proto/plan.pb.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/plan_file.h"
 #include "tools/oneflow/cli/progress_printer.h"
@@ -32,7 +33,8 @@ absl::StatusOr<proto::Model> SaidOfModel(const Arguments& args) {
 void PrintModel(const std::string& text, const NamedModel& named) {
   const int64_t sequence = named.model.sequence();
   std::string line = absl::StrCat(text, ": ", named.name);
-  if (named.origin != text && named.origin != "preset " + named.name) {
+  if (named.origin != text && named.origin != named.name &&
+      named.origin != "preset " + named.name) {
     absl::StrAppend(&line, " of ", named.origin);
   }
   absl::StrAppend(&line, ", ", named.parameters, " parameters, sequences of ", sequence, " tokens");

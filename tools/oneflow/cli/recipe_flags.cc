@@ -216,6 +216,8 @@ absl::Status TakeRecipe(const Verb& verb, Arguments* args) {
   }
   if (verb.id == verbs::kSearch) searched = ClearSearched(file.mutable_recipe());
   for (const FilePart& part : parts) {
+    // Numbers of the file's model are not those of another one.
+    if (part.message == file.mutable_model() && args->Given("graph")) continue;
     for (const Row& row : part.rows) {
       if (!Takes(verb, row) || !HasField(row, *part.message)) continue;
       RETURN_IF_ERROR(

@@ -24,6 +24,7 @@
 #include "training/hugging_face/model_config.h"
 #include "training/hugging_face/model_folder.h"
 #include "training/hugging_face/model_graph.h"
+#include "training/hugging_face/named_model.h"
 #include "training/tokenizer/tokenizer.h"
 #include "training/tokenizer/tokenizer_files.h"
 #include "training/trainer/folder_lock.h"
@@ -160,13 +161,22 @@ absl::StatusOr<std::string> WriteCheckpoint(const std::string& dir, const proto:
   return folder;
 }
 
+// The refusal of a configuration, with every way in which its model differs from what can be built.
+absl::Status WithDifferences(const absl::Status& refused, const std::string& folder) {
+  const absl::Status all = FindNamedModel(folder).status();
+  if (all.ok() || all.message() == refused.message()) return refused;
+  return WithMessage(refused, absl::StrCat(refused.message(), "\n", all.message()));
+}
+
 absl::Status Import(const Arguments& args) {
   if (FLAGS_from.empty()) return InputError("--from", "is missing", "write --from=models/gpt2");
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=run/gpt2");
   RETURN_IF_ERROR(CheckNew(FLAGS_out));
   ASSIGN_OR_RETURN(const std::string from, FindModel(FLAGS_from));
   if (from != FLAGS_from) PrintNotice(FLAGS_from + ": its snapshot is " + from);
-  ASSIGN_OR_RETURN(const HuggingFaceConfig config, ReadHuggingFaceConfig(from));
+  const absl::StatusOr<HuggingFaceConfig> read = ReadHuggingFaceConfig(from);
+  if (!read.ok()) return WithDifferences(read.status(), from);
+  const HuggingFaceConfig& config = *read;
   ASSIGN_OR_RETURN(const int64_t vocab, PaddedVocab(args, config.model.vocab()));
   proto::Model said;
   RETURN_IF_ERROR(SetGiven(ModelRows(), args, &said));

@@ -137,7 +137,7 @@ Verb ModelVerb() {
       "oneflow model gpt --preset=gpt3-175b --attention=unfused --dropout=0.1 --masks=stored "
       "--out=megatron.textproto\n"
       "oneflow model llama --preset=llama3.1-8b --sequence=8192 --out=llama.textproto\n"
-      "oneflow model --from=models/Qwen2.5-7B/config.json --sequence=4096 --out=qwen.textproto\n",
+      "oneflow model --from=Qwen/Qwen2.5-7B --sequence=4096 --out=qwen.textproto\n",
       WriteModelFiles, /*words=*/"gpt|llama"};
 }
 
