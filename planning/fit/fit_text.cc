@@ -88,7 +88,7 @@ Json ChangeJson(const FitFrame& frame, const FitChange& change) {
   return json;
 }
 
-std::string FlagsOf(const FitFrame& frame, const FoundPlan& plan) {
+std::string AllFlags(const FitFrame& frame, const FoundPlan& plan) {
   return absl::StrCat(frame.given_flags(frame.batch, frame.sequence), " ", PlanFlags(plan));
 }
 
@@ -166,7 +166,7 @@ std::string PlanText(const FitFrame& frame, const FitAnswer& answer, size_t inde
   const FoundPlan& plan = answer.plans[index];
   std::string text = absl::StrCat(index == 0 ? "\n" : "", "plan ", index + 1, ": step ",
                                   TimeText(plan.step_seconds), Figures(frame, plan),
-                                  "\n  oneflow compile ", FlagsOf(frame, plan), "\n");
+                                  "\n  oneflow compile ", AllFlags(frame, plan), "\n");
   if (index > 0) {
     absl::StrAppend(&text, "  ", DifferenceText(plan, answer.plans[0], "plan 1"), "\n");
   }
@@ -209,7 +209,7 @@ Json FitJson(const FitFrame& frame, const FitAnswer& answer,
     const std::vector<std::string> bits = GroupByBits(answer.plans);
     Json plans = Json::array(), limits = Json::array();
     for (size_t i = 0; i < answer.plans.size(); ++i) {
-      plans.push_back(FoundPlanJson(answer.plans[i], bits[i], FlagsOf(frame, answer.plans[i])));
+      plans.push_back(FoundPlanJson(answer.plans[i], bits[i], AllFlags(frame, answer.plans[i])));
     }
     for (const FitChange& limit : answer.limits) limits.push_back(ChangeJson(frame, limit));
     json["plans"] = std::move(plans);
