@@ -33,6 +33,7 @@
 #include "tools/oneflow/explain/better_plans.h"
 #include "tools/oneflow/explain/fit_answer.h"
 #include "tools/oneflow/explain/own_plan.h"
+#include "tools/oneflow/explain/recipe_file.h"
 #include "training/hugging_face/nearest_model.h"
 
 namespace oneflow {
@@ -157,11 +158,47 @@ void Say(const std::string& text) {
   std::fflush(stdout);
 }
 
-std::string RecipeText(const ForeignRecipe& recipe) {
-  std::string text =
-      absl::StrCat("here: oneflow compile ", FlagsText(RecipeRows(), recipe.recipe), "\n");
+// The model of the configuration as a flag of compile; "" where only a recipe file says it.
+std::string GraphFlags(const Facts& facts) {
+  const foreign::ModelFacts& model = facts.model;
+  if (!model.model || model.preset.empty() || !model.differences.empty()) return "";
+  proto::Model preset;
+  preset.set_family(model.model->family());
+  preset.set_preset(model.preset);
+  const absl::StatusOr<proto::Model> complete = CompleteModel(preset);
+  // The table may be padded, which no flag says.
+  const Row& vocab = *FindRow(ModelRows(), "vocab");
+  if (!complete.ok() || FieldText(vocab, *complete) != FieldText(vocab, *model.model)) return "";
+  return absl::StrCat("--graph=", model.preset, " --sequence=", facts.sequence.value_or(0), " ");
+}
+
+std::string RecipeText(const Facts& facts, const ForeignRecipe& recipe) {
+  std::string text = absl::StrCat("here: oneflow compile ", GraphFlags(facts),
+                                  FlagsText(RecipeRows(), recipe.recipe), "\n");
   for (const std::string& note : recipe.notes) absl::StrAppend(&text, "  but ", note, "\n");
   return text;
+}
+
+// --out_recipe: model, recipe and optimizer, for `oneflow compile --recipe`.
+absl::Status WriteForeignRecipe(const Facts& facts, const ForeignRecipe& recipe) {
+  if (FLAGS_out_recipe.empty()) return absl::OkStatus();
+  const std::string flag = "--out_recipe=" + FLAGS_out_recipe;
+  if (!facts.model.model || !facts.model.differences.empty()) {
+    return InputError(flag, "cannot say a model that is only near to that of the files",
+                      "leave it out");
+  }
+  proto::RecipeFile file;
+  *file.mutable_model() = *facts.model.model;
+  *file.mutable_recipe() = recipe.recipe;
+  *file.mutable_run()->mutable_optimizer() = recipe.optimizer;
+  if (facts.optimizer.steps) file.mutable_run()->set_steps(*facts.optimizer.steps);
+  file.set_cluster(FLAGS_cluster);
+  const std::string comment =
+      absl::StrCat("Made by oneflow fit of ", facts.system, ": ",
+                   facts.files.empty() ? "a command" : absl::StrJoin(facts.files, " "), ".");
+  RETURN_IF_ERROR(Annotate(WriteFile(FLAGS_out_recipe, RecipeFileText(comment, file)), flag));
+  Say(absl::StrCat("recipe: ", FLAGS_out_recipe, "\n"));
+  return absl::OkStatus();
 }
 
 absl::Status AnswerForeign(const Arguments& args, Facts& facts, Json& json) {
@@ -171,7 +208,8 @@ absl::Status AnswerForeign(const Arguments& args, Facts& facts, Json& json) {
     ASSIGN_OR_RETURN(const ForeignRecipe recipe, foreign::MakeForeignRecipe(facts));
     json["flags"] = FlagsText(RecipeRows(), recipe.recipe);
     json["recipe_notes"] = recipe.notes;
-    Say(RecipeText(recipe));
+    Say(RecipeText(facts, recipe));
+    RETURN_IF_ERROR(WriteForeignRecipe(facts, recipe));
   }
   RETURN_IF_ERROR(ChooseSystem(facts));
   ASSIGN_OR_RETURN(const Question question, AskAbout(args, facts));
