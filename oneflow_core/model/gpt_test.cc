@@ -181,7 +181,8 @@ TEST_CASE("numbers of a GPT that do not fit name the flag") {
         "--preset=gpt2-125m: no such preset; did you mean gpt2-124m?");
   CHECK(Error("preset: 'falcon'") ==
         "--preset=falcon: no such preset; use one of tiny, small, gpt2-124m, gpt2-350m, gpt2-774m, "
-        "gpt2-1.5b, gpt3-175b");
+        "gpt2-1.5b, gpt3-175b, gpt3-125m, gpt3-350m, gpt3-760m, gpt3-1.3b, gpt3-2.7b, gpt3-6.7b, "
+        "gpt3-13b");
 }
 
 }  // namespace oneflow

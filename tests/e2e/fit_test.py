@@ -64,7 +64,7 @@ class FitTest(FolderCase):
 
     def test_bad_questions_are_refused(self):
         self.refuse(["no model is given"], "fit", *SMALL[2:])
-        self.refuse(["several models are given"], "fit", "a", "b", *SMALL[2:])
+        self.refuse(["a: cannot be read"], "fit", "a", "b", *SMALL[2:])
         self.refuse(["llama3.1-8b"], "fit", "llama3.1-8bb", *SMALL[2:])
         self.refuse(["--devices: is missing"], *SMALL[:2], *SMALL[3:])
         self.refuse(["--devices=8x: is not nodes x devices of a node"], *SMALL, "--devices=8x")
