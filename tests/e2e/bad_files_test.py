@@ -35,7 +35,7 @@ class BadFilesTest(BadInputCase):
     def test_paths_that_are_no_files(self):
         os.makedirs(self.dir + "/folder", exist_ok=True)
         self.refuse(["folder", "Is a directory"], "verify", "--plan=folder")
-        self.refuse(["folder", "Is a directory"], "compile", "--graph=folder", "--out=x.plan")
+        self.refuse(["folder", "has no config.json"], "compile", "--graph=folder", "--out=x.plan")
         self.compile(["folder", "Is a directory"], "--cluster=folder", "--batch=4")
         self.refuse(["folder", "Is a directory"], "train", "--plan=gpt.plan", "--data=folder", "--steps=1")
 
