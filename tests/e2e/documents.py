@@ -102,6 +102,7 @@ def find_strangers(path):
     strangers = []
     for command in texts:
         for verb, rest in re.findall(r"\boneflow ([a-z]+)\b([^|;&#]*)", " ".join(command.split())):
+            rest = rest.split(" -- ")[0]  # behind it are words of another program
             flags = [flag.replace("-", "_") for flag in re.findall(r"(?<=\s)--([\w-]+)", rest)]
             known = list_flags(verb)
             strangers += [(word, command) for word in (flags if known else [verb]) if word not in known]
