@@ -11,7 +11,7 @@ namespace {
 using Catch::Contains;
 
 template <typename T>
-std::string ErrorOf(const absl::StatusOr<T>& result) {
+std::string FindError(const absl::StatusOr<T>& result) {
   if (result.ok()) return "no error";
   CHECK(ExitCode(result.status()) == 2);
   return std::string(result.status().message());
@@ -25,12 +25,12 @@ TEST_CASE("quantities: devices") {
   CHECK(ParseDeviceGrid("1*8")->devices == 8);
   for (const char* text : {"", "8x", "x8", "-8", "8x8x8", "eight", "8.5", "8x-1", "99999999999"}) {
     INFO(text);
-    CHECK_THAT(ErrorOf(ParseDeviceGrid(text)),
+    CHECK_THAT(FindError(ParseDeviceGrid(text)),
                Contains("--devices=") && Contains("8x8 for 8 nodes of 8"));
   }
   for (const char* text : {"0", "0x8", "8x0", "999999999x999999999"}) {
     INFO(text);
-    CHECK_THAT(ErrorOf(ParseDeviceGrid(text)), Contains("is out of range; use 1 device or more"));
+    CHECK_THAT(FindError(ParseDeviceGrid(text)), Contains("is out of range; use 1 device or more"));
   }
 }
 
@@ -45,13 +45,15 @@ TEST_CASE("quantities: batches of sequences and of tokens") {
   CHECK(ParseBatch("2k sequences")->sequences == 2048);
   for (const char* text : {"", "-4M", "many", "inf", "nan", "0x10", "M"}) {
     INFO(text);
-    CHECK_THAT(ErrorOf(ParseBatch(text)), Contains("is no batch") && Contains("--batch=4Mtokens"));
+    CHECK_THAT(FindError(ParseBatch(text)),
+               Contains("is no batch") && Contains("--batch=4Mtokens"));
   }
   for (const char* text : {"0", "1.5", "0tokens", "1e30", "9999999G"}) {
     INFO(text);
-    CHECK_THAT(ErrorOf(ParseBatch(text)), Contains("is no whole number of"));
+    CHECK_THAT(FindError(ParseBatch(text)), Contains("is no whole number of"));
   }
-  CHECK_THAT(ErrorOf(ParseBatch("4MB")), Contains("has the unit \"b\", which is none of a batch"));
+  CHECK_THAT(FindError(ParseBatch("4MB")),
+             Contains("has the unit \"b\", which is none of a batch"));
 }
 
 TEST_CASE("quantities: lengths of sequences") {
@@ -60,11 +62,11 @@ TEST_CASE("quantities: lengths of sequences") {
   CHECK(ParseSequence("1M").value() == 1 << 20);
   for (const char* text : {"", "-1", "8kB", "long"}) {
     INFO(text);
-    CHECK_THAT(ErrorOf(ParseSequence(text)), Contains("is no length of a sequence"));
+    CHECK_THAT(FindError(ParseSequence(text)), Contains("is no length of a sequence"));
   }
   for (const char* text : {"0", "0.3", "4G"}) {
     INFO(text);
-    CHECK_THAT(ErrorOf(ParseSequence(text)), Contains("is no whole number of tokens"));
+    CHECK_THAT(FindError(ParseSequence(text)), Contains("is no whole number of tokens"));
   }
 }
 

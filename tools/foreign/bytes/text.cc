@@ -71,9 +71,7 @@ std::string BytesText(const SystemBytes& theirs, const OurBytes& ours) {
   list("notes", theirs.notes);
   list("leaves out", theirs.leaves_out);
   list("by", theirs.sources);
-  text +=
-      "  Exact and proved hold for our plans alone: theirs is a formula, and no run is held to "
-      "it.\n";
+  text += "  Exact and proved hold for our plans alone; theirs is a formula.\n";
   return text;
 }
 

@@ -64,7 +64,8 @@ bool AccKnows(const Sources& sources) {
   }
   if (!sources.launch) return false;
   if (sources.launch->launcher == "accelerate") return true;
-  int trainers = 0;
+  bool in_words = false;
+  int trainers = NamesFileOfWords(sources, &in_words) ? 2 : 0;
   for (const Word& word : sources.launch->arguments) {
     const std::string key = KeyOfFlag(word.text.substr(0, word.text.find('=')));
     if (!word.text.starts_with("--")) continue;

@@ -30,12 +30,14 @@ constexpr ListedKeys kBridgeLists[] = {
      "custom_manager_class also_save_hf_checkpoint hf_source_path hf_trust_remote_code "
      "hf_distributed_save hf_save_every_n_ranks external_gpu_device_mapping "
      "enable_megatron_core_experimental use_decentralized_pg eval_context_parallel_size "
+     "source.* enable_offline_packing enable_in_batch_packing offline_packing_specs* "
      "autocast_enabled wandb_* tensorboard_* tp_comm_overlap_cfg tp_comm_overlap_cfg.*"},
     {kNoEquivalent, "inter_document_masking",
      "documents of a sample do not see each other: write --documents"},
     {kNoEquivalent, "logit_dtype", "logits in another type: their bytes", "float32"},
     {kNoEquivalent, "seq_len_interpolation_factor",
      "positions are interpolated: the same bytes and time", "1"},
+    {kNoEquivalent, "finetune_lr", "a rate of fine-tuning: numbers, no bytes"},
     {kNoEquivalent, "num_epochs max_steps",
      "the length of the run follows from the data: no bytes and no time of a step"},
     {kNoEquivalent, "fp32", "all in f32: write --precision=f32, twice the bytes of activations"},

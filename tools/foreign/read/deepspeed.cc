@@ -25,7 +25,9 @@ bool DsKnows(const Sources& sources) {
   const Launch& launch = *sources.launch;
   if (launch.launcher == "accelerate") return false;
   if (launch.program.find("deepy.py") != std::string::npos) return false;
-  bool said = launch.launcher == "deepspeed";
+  bool in_words = false;
+  NamesFileOfWords(sources, &in_words);
+  bool said = launch.launcher == "deepspeed" || in_words;
   for (const Word& word : launch.arguments) {
     const std::string key = KeyOfFlag(word.text.substr(0, word.text.find('=')));
     if (!word.text.starts_with("--")) continue;

@@ -162,7 +162,9 @@ void FillFromTrainer(const TrainerWords& words, const Facts& facts, DeepSpeedVal
   match("train_micro_batch_size_per_gpu", as_number(words.micro), "per_device_train_batch_size");
   match("gradient_accumulation_steps", as_number(words.accumulation),
         "gradient_accumulation_steps");
-  if (const auto data = DataDegree(facts); data && words.micro && words.accumulation) {
+  // A mismatch is told once: the batch then follows from the JSON's own numbers.
+  const bool agrees = broken->broken.empty();
+  if (const auto data = DataDegree(facts); agrees && data && words.micro && words.accumulation) {
     match("train_batch_size", as_number(*words.micro * *words.accumulation * *data),
           "train_batch_size (calculated)");
   }

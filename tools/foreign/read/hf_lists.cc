@@ -33,6 +33,14 @@ constexpr ListedKeys kTrainingArguments[] = {
      "use_cache dispatch_batches split_batches fp16_backend half_precision_backend "
      "fp16_opt_level tpu_num_cores tpu_metrics_debug no_cuda use_cpu use_mps_device "
      "xpu_backend use_ipex _n_gpu"},
+    // Those that readers ask for, so that a misspelt one has a nearest name.
+    {List::kTaken,
+     "per_device_train_batch_size per_gpu_train_batch_size gradient_accumulation_steps "
+     "learning_rate weight_decay adam_beta1 adam_beta2 adam_epsilon max_grad_norm max_steps "
+     "lr_scheduler_type lr_scheduler_kwargs warmup_ratio warmup_steps bf16 fp16 optim adafactor "
+     "deepspeed fsdp fsdp_config gradient_checkpointing activation_checkpointing "
+     "model_name_or_path config_name block_size max_seq_length model_max_length torch_dtype dtype "
+     "parallelism_config"},
     {List::kDefault, "ddp_bucket_cap_mb fsdp_transformer_layer_cls_to_wrap"},
     {List::kNoEquivalent, "fsdp_min_num_params", "units of FSDP by their size; here by use"},
     {List::kNoEquivalent, "torch_compile torch_compile_backend torch_compile_mode torchdynamo",

@@ -85,6 +85,23 @@ HfFile FindHfFile(const nlohmann::ordered_json& root) {
                                                                           : HfFile::kOther;
 }
 
+bool NamesFileOfWords(const Sources& sources, bool* has_deepspeed) {
+  bool has_words = false;
+  *has_deepspeed = false;
+  if (!sources.launch) return false;
+  for (const Word& word : sources.launch->arguments) {
+    if (!HfNamesSettings(word.text) || word.text.starts_with('-')) continue;
+    const std::filesystem::path path = FindPath(sources, word.text);
+    if (path.empty()) continue;
+    const absl::StatusOr<SettingsFile> file = ReadSettingsFile(path, path.filename());
+    if (!file.ok() || FindHfFile(file->root) != HfFile::kWords) continue;
+    has_words = true;
+    *has_deepspeed =
+        *has_deepspeed || (file->root.contains("deepspeed") && !file->root["deepspeed"].is_null());
+  }
+  return has_words;
+}
+
 absl::StatusOr<HfSources> SortSources(Sources& sources) {
   HfSources found;
   for (const SettingsFile& file : sources.files) {

@@ -72,6 +72,10 @@ absl::StatusOr<HfSources> SortSources(Sources& sources);
 enum class HfFile { kAccelerate, kDeepSpeed, kWords, kModelConfig, kOther };
 HfFile FindHfFile(const nlohmann::ordered_json& root);
 
+// True if the launched program is given a file of words, as "train.py sft.yaml" is;
+// `has_deepspeed`: one that names a configuration of DeepSpeed.
+bool NamesFileOfWords(const Sources& sources, bool* has_deepspeed);
+
 // Fills in facts->model and facts->sequence from what the words, the files and the user say, or
 // asks.
 absl::Status ReadNamedModel(const TrainerWords& words, const HfSources& found,

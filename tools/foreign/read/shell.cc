@@ -155,7 +155,8 @@ class Parser {
   bool IsFunction(const std::string& word) const {
     size_t at = in_.at + word.size();
     while (at < in_.text.chars.size() && IsShellBlank(in_.text.chars[at])) ++at;
-    return !word.empty() && in_.text.chars.compare(at, 2, "()") == 0;
+    return !word.empty() && word.find('=') == std::string::npos &&
+           in_.text.chars.compare(at, 2, "()") == 0;
   }
 
   template <typename Head>

@@ -27,7 +27,7 @@ namespace {
 constexpr int64_t kLargeModel = 100'000'000'000, kManyDevices = 512;
 constexpr double kSeconds = 20, kSecondsOfLarge = 60;
 // Their parts: of a search that has found a plan, of one that has not, of limits.
-constexpr double kSearchPart = 0.42, kMostPart = 0.75, kLimitPart = 0.33;
+constexpr double kSearchPart = 0.4, kMostPart = 0.75, kLimitPart = 0.5;
 
 // The value of a flag that the verb reads itself; empty where it is not given.
 std::string OwnValue(const Arguments& args, const std::string& name) {
