@@ -4,7 +4,8 @@ A block between ``` whose first line begins with "$ " is a session: commands and
 begins with "oneflow " has commands only. Both may end a line with a backslash and a comment with #. All commands of a
 page run in order in one folder, which is empty but for the project's examples. Text that depends on the machine or
 the time is not compared: for the verbs of VOLATILE, numbers and their units, progress, and warnings (of too few
-cores). "..." stands for what a page leaves out, lines or the rest of one.
+cores); for `oneflow fit`, progress and whatever it finds in its time. "..." stands for what a page leaves out, lines or
+the rest of one.
 
 A command that needs what a test has not, a GPU or another program, ends with "# not run: WHY". Its verb and flags are
 checked nevertheless, and so are those of commands between single ` in the text.
@@ -13,6 +14,7 @@ checked nevertheless, and so are those of commands between single ` in the text.
 """
 import functools
 import glob
+import itertools
 import json
 import os
 import re
@@ -24,7 +26,9 @@ import threading
 from tests.e2e.cli import ONEFLOW, run
 
 VOLATILE = ["train", "eval", "generate", "calibrate", "devices"]
-
+# What `fit` looked for: its lines, or from one on all of them.
+FOUND = re.compile(r"\d+ s: |best plan|largest that fits|estimated by short plans")
+FOUND_FROM = re.compile(r"better|plan 1:")
 
 NOT_RUN = "# not run"
 
@@ -66,6 +70,9 @@ def find_commands(page):
 
 def comparable(command, lines):
     lines = [line.rstrip() for line in lines]
+    if "oneflow fit" in command:
+        lines = itertools.takewhile(lambda line: not FOUND_FROM.match(line), lines)
+        lines = [line for line in lines if line and not FOUND.match(line)]
     if any(f"oneflow {verb}" in command for verb in VOLATILE):
         lines = [line for line in lines if not line.startswith(("oneflow: warning: ", "step ", "  the machine was busy: "))]
         for changing, same in [(r"[-+]?\d[\d.,:e+-]*", "#"), (r"# (us|ms|s|KiB|MiB|GiB)\b", "#"), (r"\s+", " ")]:
@@ -95,6 +102,7 @@ def find_strangers(path):
     strangers = []
     for command in texts:
         for verb, rest in re.findall(r"\boneflow ([a-z]+)\b([^|;&#]*)", " ".join(command.split())):
+            rest = rest.split(" -- ")[0]  # behind it are words of another program
             flags = [flag.replace("-", "_") for flag in re.findall(r"(?<=\s)--([\w-]+)", rest)]
             known = list_flags(verb)
             strangers += [(word, command) for word in (flags if known else [verb]) if word not in known]

@@ -69,6 +69,12 @@ class HarnessTest(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, "the page shows"):
             documents.check(self.page(left_out.replace("4", "3")), EXAMPLES)
 
+    def test_what_fit_finds_in_its_time(self):
+        page = "```\n$ echo oneflow fit >/dev/null; printf 'GPUs 4\\n\\n3 s: x\\nbetter 1: step 2 s\\n'\nGPUs 4\nbetter 1: step 9 s\n    a\n```\n"
+        self.assertEqual(documents.check(self.page(page), EXAMPLES), 1)
+        with self.assertRaisesRegex(AssertionError, "the page shows"):
+            documents.check(self.page(page.replace("\nGPUs 4\n", "\nGPUs 8\n")), EXAMPLES)
+
     def test_a_command_that_is_not_run(self):
         page = self.page("```\noneflow train --plan=none --data=none  # not run: needs a GPU\n```\n")
         self.assertEqual(documents.check(page, EXAMPLES), 0)
