@@ -31,6 +31,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMostKnownBytes = size_t{256} << 20;
 // Plans that a search keeps, of which those are taken that differ in more than a mix.
 constexpr int kKept = 8;
+constexpr double kOwnSeconds = 600;  // of the asker's own plan
 // Seconds of a search, which is stopped by `stop`.
 constexpr double kNoEnd = 1e6;
 
@@ -115,7 +116,8 @@ class Finder {
 
   void CompileOwn() {
     SearchSpec spec = question_.spec;
-    const TimedPart part(options_.most_seconds, options_.stop);
+    // The asker waits for this plan, however little time the search has.
+    const TimedPart part(std::max(kOwnSeconds, options_.most_seconds), options_.stop);
     spec.given.stop = part.token();
     PlanRequest request = spec.given;
     request.recipe = *question_.own;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tools/foreign/read/shell.h"
 #include "tools/foreign/read/sources.h"
@@ -16,11 +18,24 @@ void AddSettings(const std::vector<Setting>& settings, Values& values) {
   for (const Setting& setting : settings) values.emplace_back(setting.name, setting.ValueText());
 }
 
+bool UsesSecondFsdp(std::span<const Setting> users) {
+  return std::any_of(users.begin(), users.end(), [](const Setting& setting) {
+    return setting.key.ends_with("fsdp_version") && setting.ValueText() == "2";
+  });
+}
+
 // All settings of the files that a system writes for a job. What does not parse is a bug of
 // emit.h, which its own tests tell; here it has no settings.
-Values ListSettings(System system, const Job& job) {
+Values ListSettings(System system, const Job& job, std::span<const Setting> users) {
   Values values;
-  for (const EmittedFile& file : WriteFor(system, job)) {
+  const std::vector<EmittedFile> files = WriteFor(system, job);
+  // A file for each version of FSDP: the user's counts.
+  constexpr char kFirst[] = "accelerate_fsdp1.yaml", kSecond[] = "accelerate.yaml";
+  const bool has_first = std::any_of(files.begin(), files.end(),
+                                     [&](const EmittedFile& file) { return file.name == kFirst; });
+  const bool takes_first = has_first && !UsesSecondFsdp(users);
+  for (const EmittedFile& file : files) {
+    if (file.name == (takes_first ? kSecond : kFirst)) continue;
     if (file.name.ends_with(".sh")) {
       const Script script = ReadScript(file.text, file.name, {});
       for (const ScriptCommand& command : script.commands) {
@@ -53,21 +68,66 @@ std::string SettingChange::Text() const {
   return absl::StrCat(name, between, from, " -> ", to);
 }
 
-std::vector<SettingChange> ListChanges(System system, const Job& own, const Job& other) {
-  const Values before = ListSettings(system, own), after = ListSettings(system, other);
+namespace {
+
+const Setting* FindGiven(std::span<const Setting> users, const std::string& name) {
+  const std::string key = name.starts_with("--") ? KeyOfFlag(name) : name;
+  for (const Setting& setting : users) {
+    if (setting.name == name || setting.key == key || setting.key.ends_with("." + key)) {
+      return &setting;
+    }
+  }
+  return nullptr;
+}
+
+// "1e-5" and "0.00001", true and a switch.
+bool IsSameValue(const std::string& a, const std::string& b) {
+  if (absl::EqualsIgnoreCase(a, b)) return true;
+  const auto is_on = [](const std::string& v) {
+    return v.empty() || absl::EqualsIgnoreCase(v, "true");
+  };
+  double x = 0, y = 0;
+  return (is_on(a) && is_on(b)) || (absl::SimpleAtod(a, &x) && absl::SimpleAtod(b, &y) && x == y);
+}
+
+// The change as the user's own settings have it; false: it is none.
+bool TellInUsers(std::span<const Setting> users, SettingChange& change) {
+  if (users.empty()) return true;
+  const Setting* given = FindGiven(users, change.name);
+  if (given == nullptr) {
+    if (change.removed) return false;
+    change.added = true;
+    change.from.clear();
+    return true;
+  }
+  const std::string value = given->ValueText();
+  if (value == "auto" || (!change.removed && IsSameValue(value, change.to))) return false;
+  change.added = false;
+  change.name = given->name;
+  change.from = value;
+  return true;
+}
+
+}  // namespace
+
+std::vector<SettingChange> ListChanges(System system, const Job& own, const Job& other,
+                                       std::span<const Setting> users) {
+  const Values before = ListSettings(system, own, users);
+  const Values after = ListSettings(system, other, users);
   std::vector<SettingChange> changes;
+  const auto keep = [&](SettingChange change) {
+    if (TellInUsers(users, change)) changes.push_back(std::move(change));
+  };
   for (const auto& [name, value] : before) {
     const std::string* now = FindValue(after, name);
     if (now == nullptr) {
-      changes.push_back({.name = name, .from = value, .removed = true});
+      keep({.name = name, .from = value, .removed = true});
     } else if (*now != value) {
-      changes.push_back({.name = name, .from = value, .to = *now});
+      keep({.name = name, .from = value, .to = *now});
     }
   }
   for (const auto& [name, value] : after) {
-    if (FindValue(before, name) == nullptr) {
-      changes.push_back({.name = name, .to = value, .added = true});
-    }
+    if (FindValue(before, name) == nullptr) keep({.name = name, .to = value, .added = true});
   }
   return changes;
 }

@@ -7,10 +7,12 @@
 // change is named just as the system's files name it.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tools/foreign/emit/emit.h"
+#include "tools/foreign/read/settings.h"
 
 namespace oneflow::foreign {
 
@@ -21,7 +23,10 @@ struct SettingChange {
   std::string Text() const;  // "--micro-batch-size 1 -> 2", "add --sequence-parallel"
 };
 
-// Requires jobs of RoundFor for the system.
-std::vector<SettingChange> ListChanges(System system, const Job& own, const Job& other);
+// Requires jobs of RoundFor for the system. `users`: the settings that the user gave, in which
+// changes are told: one that the user's value has already, or follows from others ("auto"), or
+// that leaves out what was not given, is none; a value that was not given is added.
+std::vector<SettingChange> ListChanges(System system, const Job& own, const Job& other,
+                                       std::span<const Setting> users);
 
 }  // namespace oneflow::foreign

@@ -21,7 +21,8 @@ namespace oneflow {
 namespace {
 
 constexpr size_t kBetterPlans = 3;
-constexpr double kLeastGain = 0.01;  // of a step
+constexpr double kLeastGain = 0.01;      // of a step
+constexpr double kLeastEffect = 0.0005;  // of a step, or of the bytes, that is worth a line
 
 // The emitter whose settings are those of the system.
 std::optional<foreign::System> FindEmitter(const std::string& system) {
@@ -79,6 +80,7 @@ absl::Status BetterFinder::Find(const SearchSpec& spec, const FitAnswer& answer)
     RETURN_IF_ERROR(Add(spec, found));
   }
   std::ranges::stable_sort(better_, {}, &BetterPlan::seconds);
+  if (!better_.empty()) ListAlone(spec, better_.front());
   return absl::OkStatus();
 }
 
@@ -97,22 +99,22 @@ absl::Status BetterFinder::Add(const SearchSpec& spec, const FoundPlan& found) {
   const absl::StatusOr<std::vector<foreign::Rounded>> own = foreign::RoundFor(system, own_job_);
   if (!own.ok() || own->empty()) return absl::OkStatus();
   BetterPlan better{.seconds = nearest->seconds, .bytes = nearest->bytes};
-  better.changes = foreign::ListChanges(system, own->front().job, nearest->rounded.job);
+  better.changes =
+      foreign::ListChanges(system, own->front().job, nearest->rounded.job, facts_.settings);
   const bool known = std::ranges::any_of(better_, [&](const BetterPlan& other) {
     return other.seconds == better.seconds && other.bytes == better.bytes;
   });
   if (better.changes.empty() || known) return absl::OkStatus();
-  better.flags = CandidateFlags(MakeCandidate(nearest->rounded.job.recipe));
-  if (better_.empty()) ListAlone(spec, nearest->rounded.job.recipe, better);
+  better.recipe = nearest->rounded.job.recipe;
+  better.flags = CandidateFlags(MakeCandidate(better.recipe));
   better_.push_back(std::move(better));
   return absl::OkStatus();
 }
 
 // Each group of choices that differs, taken into the user's own recipe without the others.
-void BetterFinder::ListAlone(const SearchSpec& spec, const proto::Recipe& recipe,
-                             BetterPlan& better) {
+void BetterFinder::ListAlone(const SearchSpec& spec, BetterPlan& better) {
   const foreign::System system = *FindEmitter(facts_.system);
-  proto::Recipe own = own_job_.recipe;
+  const proto::Recipe &own = own_job_.recipe, &recipe = better.recipe;
   std::vector<std::pair<const ChoiceGroup*, proto::Recipe>> changed;
   for (const ChoiceGroup& group : ChoiceGroups()) {
     proto::Recipe alone = own;
@@ -131,7 +133,7 @@ void BetterFinder::ListAlone(const SearchSpec& spec, const proto::Recipe& recipe
     ChangeAlone change{.what = group->what};
     PlanRequest request = spec.given;
     // Slices of another number of stages have other blocks.
-    if (group->what != std::string_view("schedule")) alone.clear_stage_layers();
+    if (group->what == std::string_view("degrees")) alone.clear_stage_layers();
     request.recipe = alone;
     request.cluster.mutable_device()->clear_memory_bytes();
     const absl::StatusOr<CompiledPlan> compiled =
@@ -140,11 +142,14 @@ void BetterFinder::ListAlone(const SearchSpec& spec, const proto::Recipe& recipe
       change.works = true;
       change.seconds = compiled->found.step_seconds - own_seconds_;
       change.bytes = compiled->found.bytes - own_bytes_;
+      const bool acts = std::abs(change.seconds) > kLeastEffect * own_seconds_ ||
+                        std::abs(change.bytes) > kLeastEffect * static_cast<double>(own_bytes_);
+      if (!acts) continue;
       change.fits = frame_.capacity == 0 || compiled->found.bytes <= frame_.capacity;
       const absl::StatusOr<foreign::Job> job =
           foreign::JobFromPlan(compiled->plan, run_, spec.given.cluster);
       if (job.ok()) {
-        for (const auto& one : foreign::ListChanges(system, own_job_, *job)) {
+        for (const auto& one : foreign::ListChanges(system, own_job_, *job, facts_.settings)) {
           change.settings.push_back(one.Text());
         }
       }

@@ -28,7 +28,8 @@ struct BetterPlan {
   int64_t bytes = 0;
   std::vector<foreign::SettingChange> changes;
   std::string flags;               // of oneflow compile
-  std::vector<ChangeAlone> alone;  // of the first plan, where it has several changes
+  proto::Recipe recipe;            // as the system can run it
+  std::vector<ChangeAlone> alone;  // of the fastest plan, where it has several changes
 };
 
 class BetterFinder {
@@ -49,7 +50,7 @@ class BetterFinder {
 
  private:
   absl::Status Add(const SearchSpec& spec, const FoundPlan& found);
-  void ListAlone(const SearchSpec& spec, const proto::Recipe& recipe, BetterPlan& better);
+  void ListAlone(const SearchSpec& spec, BetterPlan& better);
 
   const foreign::Facts& facts_;
   const foreign::ForeignRecipe& own_;

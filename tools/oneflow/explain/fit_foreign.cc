@@ -135,6 +135,9 @@ absl::StatusOr<Question> AskAbout(const Arguments& args, const Facts& facts) {
   SearchSpec& spec = question.fit.spec;
   ASSIGN_OR_RETURN(spec.source, MakeSource(facts));
   spec.devices = *facts.devices;
+  for (const std::string& fix : args.Repeated("fix")) {
+    RETURN_IF_ERROR(AddFixes("--fix=", fix, &spec.fixed));
+  }
   const proto::Recipe& own = question.recipe.recipe;
   ASSIGN_OR_RETURN(spec.given, RequestFromFlags(WithoutRecipe(args), own));
   RETURN_IF_ERROR(CheckDevices(spec.given.cluster, {{{"data", static_cast<int>(spec.devices)}}}));
