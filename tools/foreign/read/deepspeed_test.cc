@@ -299,5 +299,20 @@ TEST_CASE("a file that nobody gave, a model that nobody knows") {
         "what is in ds.json\n");
 }
 
+TEST_CASE("DeepSpeed-Chat says stage and offload in words") {
+  const Facts facts = ReadWell(
+      {{"run.sh",
+        "deepspeed -i a:0,1@b:0,1 main.py --model_name_or_path model --max_seq_len 128 "
+        "--per_device_train_batch_size 2 --gradient_accumulation_steps 4 --num_warmup_steps 0 "
+        "--zero_stage 3 --offload --dtype bf16 --deepspeed --output_dir o"},
+       {"model/config.json", kTinyLlama}});
+  CHECK(AskedText(facts).empty());
+  CHECK(ShapeText(facts) == "1 x 1 x 1 x 4, 32 = 2 x 4");
+  CHECK(facts.devices_a_node == 2);
+  CHECK(ShardText(facts) == "weights in 4 x 1, each use, each micro-batch");
+  CHECK((facts.offload.states && facts.offload.update && facts.offload.weights));
+  CHECK(ListOf(facts, "--offload") == "taken");
+}
+
 }  // namespace
 }  // namespace oneflow::foreign
