@@ -269,5 +269,18 @@ TEST_CASE("an object of FSDP's options in a file of words") {
   CHECK(facts.recompute.here == "full");
 }
 
+TEST_CASE("values that accelerate does not have") {
+  const auto broken = [](const std::string& type, const std::string& precision) {
+    return BrokenText(ReadWell({{"a.yaml",
+                                 "compute_environment: LOCAL_MACHINE\n"
+                                 "num_processes: 8\nnum_machines: 1\n"
+                                 "distributed_type: " +
+                                     type + "\nmixed_precision: " + precision + "\n"}}));
+  };
+  CHECK(broken("FSPD", "bf16") == "distributed_type is one that accelerate has: FSPD\n");
+  CHECK(broken("MULTI_GPU", "bfloat16") == "mixed_precision is no, fp16, bf16 or fp8: bfloat16\n");
+  CHECK(broken("'NO'", "no").empty());
+}
+
 }  // namespace
 }  // namespace oneflow::foreign

@@ -314,5 +314,29 @@ TEST_CASE("DeepSpeed-Chat says stage and offload in words") {
   CHECK(ListOf(facts, "--offload") == "taken");
 }
 
+TEST_CASE("values that DeepSpeed does not have") {
+  const auto read = [](const std::string& more) {
+    return ReadWell({{"run.sh",
+                      "deepspeed --num_gpus 8 t.py --model model --seq_len 128 "
+                      "--deepspeed_config ds.json"},
+                     {"ds.json", R"({"train_batch_size": 8, )" + more + "}"},
+                     {"model/config.json", kTinyLlama}});
+  };
+  const auto broken = [&](const std::string& more) { return BrokenText(read(more)); };
+  CHECK(broken(R"("optimizer": {"type": "AdmW", "params": {"lr": 1e-4}})") ==
+        "optimizer.type is one that DeepSpeed or torch.optim has: AdmW\n");
+  CHECK(broken(R"("optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "wd": 0.1}})") ==
+        "no unknown key in optimizer.params: optimizer.params.wd\n");
+  CHECK(broken(R"("scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 1}})") ==
+        "WarmupDecayLR needs total_num_steps: there is none\n");
+  CHECK(broken(R"("zero_optimization": {"stage": 3, "offload_param": {"device": "disk"}})") ==
+        "offload_param.device is none, cpu or nvme: disk\n");
+  // WarmupLR has a rate of its own.
+  const Facts rate = read(R"("optimizer": {"type": "Adam", "params": {"lr": 1e-4}},
+                             "scheduler": {"type": "WarmupLR", "params": {}})");
+  CHECK(rate.optimizer.learning_rate == 1e-3);
+  CHECK(NamesIn(rate, List::kUnknown).empty());
+}
+
 }  // namespace
 }  // namespace oneflow::foreign
