@@ -293,8 +293,11 @@ absl::StatusOr<Facts> ReadAcc(Sources& sources, const ForeignInput& input) {
   RETURN_IF_ERROR(ReadNamedModel(words, found, sources, input, &facts));
   facts.batch = {.global = words.global, .micro = words.micro, .micro_batches = words.accumulation};
 
+  // axolotl's files have an empty "fsdp:".
+  const Setting* fsdp = own.Find("fsdp");
   const bool words_fsdp =
-      !is_accelerate && own.Has("fsdp") && own.Find("fsdp")->ValueText() != "false";
+      !is_accelerate && fsdp != nullptr && fsdp->ValueText() != "false" &&
+      (fsdp->is_switch || (!fsdp->value.is_null() && !fsdp->ValueText().empty()));
   if (words_fsdp) type = AccType::kFsdp;
   ReadAccPrecision(&settings, words, type, &facts);
   int64_t replicas = 1;

@@ -243,7 +243,8 @@ TEST_CASE("axolotl's file, with options of FSDP inside") {
                  "sequence_len: 128\nsample_packing: true\n"
                  "gradient_accumulation_steps: 2\nmicro_batch_size: 3\n"
                  "optimizer: adamw_torch_fused\nlr_scheduler: cosine\n"
-                 "learning_rate: 2e-5\nflash_attention: true\noutput_dir: o\n"},
+                 "learning_rate: 2e-5\nflash_attention: true\noutput_dir: o\n"
+                 "fsdp:\nfsdp_config:\n"},
                 {"model/config.json", kTinyLlama}});
   CHECK(ShapeText(facts) == "1 x 1 x 1 x 4, 24 = 3 x 2");
   CHECK(facts.sequence == 128);
