@@ -96,6 +96,17 @@ AccType ReadAccType(AccelerateSettings* said, Facts* facts) {
                  "devices other than GPUs; here planned as data parallel");
     return AccType::kOther;
   }
+  constexpr std::string_view kOthers[] = {"", "AMAZON_SAGEMAKER", "HPU"};
+  if (std::find(std::begin(kOthers), std::end(kOthers), text) == std::end(kOthers)) {
+    const std::string near = Nearest(text, {"FSDP", "DEEPSPEED", "MULTI_GPU", "MEGATRON_LM", "NO"});
+    facts->broken.push_back(
+        {.rule = "distributed_type is one that accelerate has",
+         .numbers = text,
+         .theirs = absl::StrCat("'", text, "' is not a valid DistributedType"),
+         .mend = absl::StrCat("distributed_type: ",
+                              near.empty() ? "FSDP, DEEPSPEED, MULTI_GPU or 'NO'" : near),
+         .where = settings.Where("distributed_type")});
+  }
   if (said->has_file && text.empty()) {
     facts->broken.push_back({.rule = "the file says distributed_type",
                              .numbers = "there is none",
@@ -136,6 +147,16 @@ void ReadAccDevices(Settings* settings, AccType type, const ForeignInput& input,
 void ReadAccPrecision(Settings* settings, const TrainerWords& words, AccType type, Facts* facts) {
   std::string text = absl::AsciiStrToLower(settings->Text("mixed_precision").value_or("no"));
   if (settings->Bool("fp16").value_or(false) && text == "no") text = "fp16";
+  if (text.empty() || text == "false" || text == "null") text = "no";  // YAML's no
+  if (text != "no" && text != "bf16" && text != "fp16" && text != "fp8") {
+    facts->broken.push_back(
+        {.rule = "mixed_precision is no, fp16, bf16 or fp8",
+         .numbers = text,
+         .theirs = absl::StrCat("Unknown mixed_precision mode: ", text,
+                                ". Choose between ['no', 'fp8', 'fp16', 'bf16']"),
+         .mend = absl::StrCat("mixed_precision: ", text.starts_with("b") ? "bf16" : "fp16"),
+         .where = settings->Where("mixed_precision")});
+  }
   const bool of_words = words.bf16.value_or(false) || words.fp16.value_or(false);
   if (!of_words) {
     if (text == "bf16") {
@@ -272,8 +293,11 @@ absl::StatusOr<Facts> ReadAcc(Sources& sources, const ForeignInput& input) {
   RETURN_IF_ERROR(ReadNamedModel(words, found, sources, input, &facts));
   facts.batch = {.global = words.global, .micro = words.micro, .micro_batches = words.accumulation};
 
+  // axolotl's files have an empty "fsdp:".
+  const Setting* fsdp = own.Find("fsdp");
   const bool words_fsdp =
-      !is_accelerate && own.Has("fsdp") && own.Find("fsdp")->ValueText() != "false";
+      !is_accelerate && fsdp != nullptr && fsdp->ValueText() != "false" &&
+      (fsdp->is_switch || (!fsdp->value.is_null() && !fsdp->ValueText().empty()));
   if (words_fsdp) type = AccType::kFsdp;
   ReadAccPrecision(&settings, words, type, &facts);
   int64_t replicas = 1;

@@ -34,6 +34,8 @@ constexpr ListedKeys kAccelerateKeys[] = {
      "zero3_init_flag zero3_save_16bit_model offload_optimizer_nvme_path offload_param_nvme_path "
      "deepspeed_exclusion_filter deepspeed_inclusion_filter deepspeed_multinode_launcher "
      "deepspeed_moe_layer_cls_names deepspeed_hostfile"},
+    {List::kNoEquivalent, "seq_parallel_communication_data_type",
+     "gradients are exchanged in 2 bytes each; here in f32", "fp32"},
     {List::kNoEquivalent, "fp8_*",
      "products in fp8: half the bytes of operands, up to twice the rate"},
     {List::kNoEffect,

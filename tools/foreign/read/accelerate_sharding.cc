@@ -125,7 +125,6 @@ FsdpChoice ReadTrainerFsdp(const HfSources& found, Settings* words, Settings* fi
     if (setting.key.starts_with("fsdp_config.")) inside.push_back(setting);
   }
   for (const Setting& setting : inside) {
-    words->Put(setting.key, List::kTaken);
     add(setting, setting.key.substr(12));
   }
   // transformers 5 has version 2 by default, and --fsdp as a switch.
@@ -162,6 +161,14 @@ FsdpChoice ReadTrainerFsdp(const HfSources& found, Settings* words, Settings* fi
        "backward_pre no_prefetch"},
   };
   options.Sort(kFsdpKeys);
+  // An object in a file of words: each of its keys in the list of the option.
+  for (const Setting& setting : inside) {
+    std::string key = setting.key.substr(12);
+    if (key.starts_with("fsdp_")) key = key.substr(5);
+    if (const Setting* option = options.Find(key); option != nullptr) {
+      words->Put(setting.key, option->list, option->note);
+    }
+  }
   return choice;
 }
 

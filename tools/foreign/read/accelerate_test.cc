@@ -234,5 +234,54 @@ TEST_CASE("a file of words") {
   CHECK(ListOf(facts, "finetuning_type") == "has no equivalent");
 }
 
+TEST_CASE("axolotl's file, with options of FSDP inside") {
+  const Facts facts =
+      ReadWell({{"run.sh", "accelerate launch --num_processes 4 -m axolotl.cli.train a.yml"},
+                {"a.yml",
+                 "base_model: model\nmodel_type: LlamaForCausalLM\n"
+                 "tokenizer_type: AutoTokenizer\nliger_rope: true\n"
+                 "sequence_len: 128\nsample_packing: true\n"
+                 "gradient_accumulation_steps: 2\nmicro_batch_size: 3\n"
+                 "optimizer: adamw_torch_fused\nlr_scheduler: cosine\n"
+                 "learning_rate: 2e-5\nflash_attention: true\noutput_dir: o\n"
+                 "fsdp:\nfsdp_config:\n"},
+                {"model/config.json", kTinyLlama}});
+  CHECK(ShapeText(facts) == "1 x 1 x 1 x 4, 24 = 3 x 2");
+  CHECK(facts.sequence == 128);
+  CHECK(ListOf(facts, "liger_rope") == "has no equivalent");
+  CHECK(ListOf(facts, "flash_attention") == "is our default");
+  CHECK(ListOf(facts, "sample_packing") == "has no effect on a plan");
+}
+
+TEST_CASE("an object of FSDP's options in a file of words") {
+  const Facts facts = ReadWell({{"run.sh", "torchrun --nproc_per_node 8 train.py w.yaml"},
+                                {"w.yaml",
+                                 "model_name_or_path: model\nblock_size: 128\noutput_dir: o\n"
+                                 "per_device_train_batch_size: 1\nfsdp: full_shard auto_wrap\n"
+                                 "fsdp_config:\n  fsdp_state_dict_type: FULL_STATE_DICT\n"
+                                 "  fsdp_activation_checkpointing: true\n  forward_prefetch: true\n"
+                                 "use_galore: true\npure_bf16: true\n"},
+                                {"model/config.json", kTinyLlama}});
+  CHECK(ListOf(facts, "fsdp_config.fsdp_state_dict_type") == "has no effect on a plan");
+  CHECK(ListOf(facts, "fsdp_config.fsdp_activation_checkpointing") == "taken");
+  CHECK(ListOf(facts, "fsdp_config.forward_prefetch") == "is our default");
+  CHECK(ListOf(facts, "use_galore") == "has no equivalent");
+  CHECK(ListOf(facts, "pure_bf16") == "has no equivalent");
+  CHECK(facts.recompute.here == "full");
+}
+
+TEST_CASE("values that accelerate does not have") {
+  const auto broken = [](const std::string& type, const std::string& precision) {
+    return BrokenText(ReadWell({{"a.yaml",
+                                 "compute_environment: LOCAL_MACHINE\n"
+                                 "num_processes: 8\nnum_machines: 1\n"
+                                 "distributed_type: " +
+                                     type + "\nmixed_precision: " + precision + "\n"}}));
+  };
+  CHECK(broken("FSPD", "bf16") == "distributed_type is one that accelerate has: FSPD\n");
+  CHECK(broken("MULTI_GPU", "bfloat16") == "mixed_precision is no, fp16, bf16 or fp8: bfloat16\n");
+  CHECK(broken("'NO'", "no").empty());
+}
+
 }  // namespace
 }  // namespace oneflow::foreign

@@ -94,12 +94,12 @@ void ReadDsPipe(Facts* facts) {
 }
 
 void AskDsMissing(const HfSources& found, const DeepSpeedValues& values, const TrainerWords& words,
-                  Facts* facts) {
+                  bool says_stage, Facts* facts) {
   for (const std::string& file : found.missing) {
     facts->questions.push_back(
         {absl::StrCat("what is in ", file), absl::StrCat("the file ", file)});
   }
-  if (values.settings()->all().empty() && found.missing.empty()) {
+  if (values.settings()->all().empty() && found.missing.empty() && !says_stage) {
     facts->questions.push_back({"what DeepSpeed is configured to", "its JSON, as a further file"});
   }
   if (values.unfilled().empty() || words.is_trainer()) return;
@@ -133,6 +133,10 @@ absl::StatusOr<Facts> ReadDs(Sources& sources, const ForeignInput& input) {
   // DeepSpeed-Chat's scripts make the JSON from words.
   const int64_t stage = said.Has("zero_stage") ? said.Int("zero_stage").value_or(0) : 0;
   ReadZero(&values, &facts, stage);
+  if (said.Has("zero_stage") && said.Has("offload") && said.Bool("offload").value_or(false)) {
+    facts.offload.states = facts.offload.update = facts.sharding.what != "none";
+    facts.offload.weights = facts.sharding.what == "weights";
+  }
   ReadDeepSpeedPrecision(&values, &facts);
   if (facts.precision.here == "f32" && !values.Has("bf16.enabled") && !values.Has("fp16.enabled")) {
     facts.precision = of_words;
@@ -154,7 +158,7 @@ absl::StatusOr<Facts> ReadDs(Sources& sources, const ForeignInput& input) {
 
   SortDeepSpeed(&values, &facts);
   SortTrainerWords(words, found.program, &said, &facts);
-  AskDsMissing(found, values, words, &facts);
+  AskDsMissing(found, values, words, said.Has("zero_stage"), &facts);
   RETURN_IF_ERROR(settings.status());
   RETURN_IF_ERROR(said.status());
   if (sources.launch) AddSettings(sources.launch->settings, &facts);

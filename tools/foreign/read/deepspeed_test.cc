@@ -299,5 +299,44 @@ TEST_CASE("a file that nobody gave, a model that nobody knows") {
         "what is in ds.json\n");
 }
 
+TEST_CASE("DeepSpeed-Chat says stage and offload in words") {
+  const Facts facts = ReadWell(
+      {{"run.sh",
+        "deepspeed -i a:0,1@b:0,1 main.py --model_name_or_path model --max_seq_len 128 "
+        "--per_device_train_batch_size 2 --gradient_accumulation_steps 4 --num_warmup_steps 0 "
+        "--zero_stage 3 --offload --dtype bf16 --deepspeed --output_dir o"},
+       {"model/config.json", kTinyLlama}});
+  CHECK(AskedText(facts).empty());
+  CHECK(ShapeText(facts) == "1 x 1 x 1 x 4, 32 = 2 x 4");
+  CHECK(facts.devices_a_node == 2);
+  CHECK(ShardText(facts) == "weights in 4 x 1, each use, each micro-batch");
+  CHECK((facts.offload.states && facts.offload.update && facts.offload.weights));
+  CHECK(ListOf(facts, "--offload") == "taken");
+}
+
+TEST_CASE("values that DeepSpeed does not have") {
+  const auto read = [](const std::string& more) {
+    return ReadWell({{"run.sh",
+                      "deepspeed --num_gpus 8 t.py --model model --seq_len 128 "
+                      "--deepspeed_config ds.json"},
+                     {"ds.json", R"({"train_batch_size": 8, )" + more + "}"},
+                     {"model/config.json", kTinyLlama}});
+  };
+  const auto broken = [&](const std::string& more) { return BrokenText(read(more)); };
+  CHECK(broken(R"("optimizer": {"type": "AdmW", "params": {"lr": 1e-4}})") ==
+        "optimizer.type is one that DeepSpeed or torch.optim has: AdmW\n");
+  CHECK(broken(R"("optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "wd": 0.1}})") ==
+        "no unknown key in optimizer.params: optimizer.params.wd\n");
+  CHECK(broken(R"("scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 1}})") ==
+        "WarmupDecayLR needs total_num_steps: there is none\n");
+  CHECK(broken(R"("zero_optimization": {"stage": 3, "offload_param": {"device": "disk"}})") ==
+        "offload_param.device is none, cpu or nvme: disk\n");
+  // WarmupLR has a rate of its own.
+  const Facts rate = read(R"("optimizer": {"type": "Adam", "params": {"lr": 1e-4}},
+                             "scheduler": {"type": "WarmupLR", "params": {}})");
+  CHECK(rate.optimizer.learning_rate == 1e-3);
+  CHECK(NamesIn(rate, List::kUnknown).empty());
+}
+
 }  // namespace
 }  // namespace oneflow::foreign

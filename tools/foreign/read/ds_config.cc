@@ -18,11 +18,19 @@ std::string DsLower(std::string_view text) { return absl::AsciiStrToLower(ToAbsl
 void DsBreak(Facts* facts, BrokenRule rule) { facts->broken.push_back(std::move(rule)); }
 
 // What rests where: of offload_optimizer and offload_param, with the names of old releases.
-std::string DsOffloadDevice(DeepSpeedValues* values, const char* section, const char* old) {
+std::string DsOffloadDevice(DeepSpeedValues* values, const char* section, const char* old,
+                            Facts* facts) {
   const std::string key = absl::StrCat("zero_optimization.", section, ".device");
   std::string device = DsLower(values->Text(key).value_or("none"));
   if (values->Bool(absl::StrCat("zero_optimization.", old)).value_or(false) && device == "none") {
     device = "cpu";
+  }
+  if (device != "none" && device != "cpu" && device != "nvme") {
+    DsBreak(facts, {.rule = absl::StrCat(section, ".device is none, cpu or nvme"),
+                    .numbers = device,
+                    .theirs = "Input should be 'none', 'cpu' or 'nvme'",
+                    .mend = "\"device\": \"cpu\"",
+                    .where = values->Where(key)});
   }
   if (device == "nvme") {
     values->Put(key, List::kNoEquivalent, "rests on NVMe; here in the host's memory");
@@ -31,8 +39,8 @@ std::string DsOffloadDevice(DeepSpeedValues* values, const char* section, const 
 }
 
 void ReadDsOffload(DeepSpeedValues* values, int64_t stage, Facts* facts) {
-  const std::string states = DsOffloadDevice(values, "offload_optimizer", "cpu_offload");
-  const std::string weights = DsOffloadDevice(values, "offload_param", "cpu_offload_param");
+  const std::string states = DsOffloadDevice(values, "offload_optimizer", "cpu_offload", facts);
+  const std::string weights = DsOffloadDevice(values, "offload_param", "cpu_offload_param", facts);
   if (stage > 0 && states != "none") {
     facts->offload.states = true;
     facts->offload.update = true;

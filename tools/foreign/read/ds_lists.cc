@@ -139,7 +139,8 @@ constexpr ListedKeys kDeepSpeedKeys[] = {
      "optimizer.params.factor_* optimizer.params.threshold optimizer.params.var_* "
      "optimizer.params.local_step_* optimizer.params.muon_lr optimizer.params.adam_lr "
      "optimizer.params.set_grad_none optimizer.params.nesterov optimizer.params.*"},
-    {List::kNoEffect, "scheduler.params.last_batch_iteration"},
+    {List::kNoEffect,
+     "scheduler.params scheduler.params.last_batch_iteration optimizer.params scheduler optimizer"},
     {List::kNoEquivalent, "scheduler.params.*", "of another course of the learning rate", "auto"},
     {List::kNoEffect,
      "expert_parallel.use_grouped_mm expert_parallel.preset_model expert_parallel.*"},

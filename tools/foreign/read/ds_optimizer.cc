@@ -4,10 +4,61 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "oneflow_core/base/nearest.h"
 #include "tools/foreign/read/ds_config.h"
 
 namespace oneflow::foreign {
 namespace {
+
+// DeepSpeed's optimizers, whatever the letters, and those of torch.optim by their names.
+bool DsHasOptimizer(const std::string& type) {
+  const std::string lower = absl::AsciiStrToLower(type);
+  for (const char* own : {"adagrad", "adam", "adamw", "lamb", "onebitadam", "onebitlamb",
+                          "zerooneadam", "muadam", "muadamw", "musgd", "lion", "muon", "cpu_adam",
+                          "cpu_torch_adam", "sm3", "madgrad_wd", "sgd", "fusedadam"}) {
+    if (lower == own) return true;
+  }
+  for (const char* theirs : {"Adadelta", "Adafactor", "Adamax", "ASGD", "LBFGS", "NAdam", "RAdam",
+                             "RMSprop", "Rprop", "SGD", "SparseAdam"}) {
+    if (type == theirs) return true;
+  }
+  return false;
+}
+
+// Arguments of Adam that it does not have.
+void CheckDsAdam(DeepSpeedValues* values, Facts* facts) {
+  constexpr std::string_view kPrefix = "optimizer.params.";
+  const std::vector<std::string> known = {
+      "lr",
+      "betas",
+      "eps",
+      "weight_decay",
+      "bias_correction",
+      "adam_w_mode",
+      "amsgrad",
+      "set_grad_none",
+      "fused",
+      "torch_adam",
+      "foreach",
+      "capturable",
+      "maximize",
+      "fp32_optimizer_states",
+      "max_grad_norm",
+      "differentiable",
+  };
+  for (const Setting& setting : values->settings()->all()) {
+    if (!setting.key.starts_with(kPrefix)) continue;
+    const std::string name = setting.key.substr(kPrefix.size());
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::string near = Nearest(name, known);
+    facts->broken.push_back(
+        {.rule = "no unknown key in optimizer.params",
+         .numbers = setting.name,
+         .theirs = absl::StrCat("__init__() got an unexpected keyword argument '", name, "'"),
+         .mend = near.empty() ? "leave it out" : absl::StrCat("did you mean ", near, "?"),
+         .where = setting.where});
+  }
+}
 
 void ReadDsOptimizerSection(DeepSpeedValues* values, Facts* facts) {
   const std::optional<std::string> type = values->Text("optimizer.type");
@@ -30,7 +81,20 @@ void ReadDsOptimizerSection(DeepSpeedValues* values, Facts* facts) {
     values->Put("optimizer.params.adam_w_mode", List::kNoEquivalent,
                 "weight decay is a part of the gradient; no byte or second");
   }
-  if (o.name == "adamw" || o.name == "adam") return;
+  if (o.name == "adamw" || o.name == "adam") return CheckDsAdam(values, facts);
+  if (!DsHasOptimizer(*type)) {
+    const std::string near =
+        Nearest(name, {"adamw", "adam", "lamb", "lion", "muon", "adagrad", "onebitadam"});
+    facts->broken.push_back(
+        {.rule = "optimizer.type is one that DeepSpeed or torch.optim has",
+         .numbers = *type,
+         .theirs = absl::StrCat("module 'torch.optim' has no attribute '", *type, "'"),
+         .mend = near == "adam"    ? "Adam"
+                 : near == "adamw" ? "AdamW"
+                 : near.empty()    ? "AdamW"
+                                   : near,
+         .where = values->Where("optimizer.type")});
+  }
   const bool of_one_bit = name.starts_with("onebit") || name.starts_with("zeroone");
   values->Put("optimizer.type", List::kNoEquivalent,
               of_one_bit ? "gradients of one bit after the first steps; here all in full"
@@ -75,8 +139,21 @@ void ReadDsScheduler(DeepSpeedValues* values, Facts* facts) {
     if (name != "warmuplr") o.decay_steps = steps;
     if (!o.steps) o.steps = steps;
   }
+  if (name != "warmuplr" && !values->Has("scheduler.params.total_num_steps")) {
+    facts->broken.push_back(
+        {.rule = absl::StrCat(*type, " needs total_num_steps"),
+         .numbers = "there is none",
+         .theirs = "__init__() missing 1 required positional argument: 'total_num_steps'",
+         .mend = "\"total_num_steps\": the steps of the run",
+         .where = values->Where("scheduler.type")});
+  }
   const std::optional<double> first = number("warmup_min_lr");
-  if (const auto most = number("warmup_max_lr")) o.learning_rate = most;
+  const std::optional<double> most = number("warmup_max_lr");
+  if (most) {
+    o.learning_rate = most;
+  } else if (name != "warmupcosinelr" && !values->Has("scheduler.params.warmup_max_lr")) {
+    o.learning_rate = 1e-3;  // The schedule sets the rate, whatever the optimizer's.
+  }
   number("warmup_min_ratio");
   const std::optional<double> last = number("cos_min_ratio");
   if (name == "warmupdecaylr") o.min_learning_rate = first.value_or(0);

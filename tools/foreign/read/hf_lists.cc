@@ -45,7 +45,9 @@ constexpr ListedKeys kTrainingArguments[] = {
     {List::kNoEquivalent, "fsdp_min_num_params", "units of FSDP by their size; here by use"},
     {List::kNoEquivalent, "torch_compile torch_compile_backend torch_compile_mode torchdynamo",
      "fused kernels of theirs take less time and memory; a plan has its own"},
-    {List::kNoEquivalent, "use_liger_kernel liger_kernel_config liger_kernel_config.*",
+    {List::kNoEquivalent,
+     "use_liger_kernel enable_liger_kernel liger_* use_liger liger_kernel_config "
+     "liger_kernel_config.*",
      "fused kernels; logits are made in pieces, as --loss_pieces=auto does"},
     {List::kNoEquivalent, "label_smoothing_factor", "another loss; no byte or second"},
     {List::kNoEquivalent, "neftune_noise_alpha", "noise on embeddings; no byte or second"},
@@ -94,6 +96,22 @@ constexpr ListedKeys kScriptWords[] = {
     {List::kNoEquivalent, "activation_offloading",
      "what blocks keep rests on the host: --offload=activations"},
     {List::kNoEquivalent, "router_aux_loss_coef", "the coefficient of the load-balancing loss"},
+    {List::kNoEquivalent,
+     "use_muon use_galore galore_* use_apollo apollo_* use_badam badam_* use_adam_mini use_lomo "
+     "use_q_galore optim_target_modules*",
+     "another optimizer: its states have other bytes than the 8 a parameter of AdamW's"},
+    {List::kNoEquivalent, "pure_bf16 bf16_full",
+     "weights, gradients and states are all in bf16: 8 bytes a parameter in place of 16"},
+    {List::kNoEquivalent, "fp8 fp8_* enable_fp8",
+     "products in fp8: half the bytes of operands, up to twice the rate"},
+    {List::kNoEquivalent, "use_unsloth unsloth_* cut_cross_entropy",
+     "fused kernels of theirs take less time and memory; a plan has its own"},
+    {List::kNoEquivalent, "qat qat.*", "weights are quantised in training; no byte fewer"},
+    {List::kNoEquivalent,
+     "freeze_trainable_layers freeze_trainable_modules freeze_extra_modules unfrozen_parameters",
+     "some weights alone are trained: the others have no gradients and no states"},
+    {List::kDefault, "flash_attention flash_attn sdp_attention"},
+    {List::kNoEffect, "neat_packing"},
     // DeepSpeed-Chat and other public scripts.
     {List::kNoEffect,
      "data_path data_split data_output_path sft_only_data_path enable_tensorboard "

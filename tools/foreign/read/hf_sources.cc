@@ -65,15 +65,14 @@ HfFile FindHfFile(const nlohmann::ordered_json& root) {
       HfHasAny(root, {"hidden_size", "n_embd", "vocab_size"})) {
     return HfFile::kModelConfig;
   }
+  // axolotl has a tokenizer_type, too.
+  if (HfHasAny(root, {"base_model", "model_name_or_path"})) return HfFile::kWords;
   // GPT-NeoX has DeepSpeed's keys beside its own.
   if (HfHasAny(root, {"num_layers", "pipe_parallel_size", "pipe-parallel-size", "num-layers",
                       "tokenizer_type", "data_path"})) {
     return HfFile::kOther;
   }
-  if (HfHasAny(root,
-               {"per_device_train_batch_size", "model_name_or_path", "base_model", "output_dir"})) {
-    return HfFile::kWords;
-  }
+  if (HfHasAny(root, {"per_device_train_batch_size", "output_dir"})) return HfFile::kWords;
   const bool has_object = (root.contains("fp16") && root["fp16"].is_object()) ||
                           (root.contains("bf16") && root["bf16"].is_object()) ||
                           (root.contains("optimizer") && root["optimizer"].is_object());

@@ -214,7 +214,9 @@ void FindDevices(Launch& launch) {
     return;
   }
   if (launch.launcher == "deepspeed") {
-    if (const Setting* include = sizes.Find("deepspeed.include"); include != nullptr) {
+    const Setting* include = sizes.Find("deepspeed.include");
+    if (include == nullptr) include = sizes.Find("deepspeed.i");
+    if (include != nullptr) {
       const auto [devices, hosts] = CountIncluded(include->ValueText());
       if (devices > 0) {
         sizes.used_ = {absl::StrCat(include->name, " ", include->ValueText())};
@@ -260,7 +262,10 @@ int RateCommand(const ScriptCommand& command) {
       if (launcher != &kSrun && IsIn(base, launcher->names)) rate = std::max(rate, 3);
     }
     if (base.ends_with(".py")) rate = std::max(rate, 2);
-    if (base.starts_with("run_train") || base.starts_with("torchtitan.")) rate = std::max(rate, 3);
+    if (base.starts_with("run_train") || base.starts_with("run_llama_train") ||
+        base.starts_with("torchtitan.")) {
+      rate = std::max(rate, 3);
+    }
   }
   const std::string first = command.words.empty() ? "" : Base(command.words[0].text);
   for (const char* other : {"echo", "cat", "cp", "mv", "ls", "rm", "mkdir", "pip", "git", "tee",

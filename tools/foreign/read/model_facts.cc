@@ -78,13 +78,14 @@ bool HasShape(const proto::Model& preset, const proto::Model& model, int64_t voc
          preset.tied() == model.tied() &&
          (preset.vocab() == vocab || preset.vocab() == model.vocab()) &&
          preset.experts() == model.experts() && preset.qkv_bias() == model.qkv_bias() &&
-         preset.qk_norm() == model.qk_norm() &&
-         preset.rope_scaling().factor() == model.rope_scaling().factor();
+         preset.qk_norm() == model.qk_norm();
 }
 
 }  // namespace
 
 std::string FindPresetOfShape(const proto::Model& model, int64_t vocab_given) {
+  // One whose rotary positions are scaled in another way is of the shape, too, where no other is.
+  std::string of_shape;
   for (const Family& family : Families()) {
     if (family.name != model.family()) continue;
     for (const Preset& preset : family.presets) {
@@ -92,10 +93,12 @@ std::string FindPresetOfShape(const proto::Model& model, int64_t vocab_given) {
       said.set_family(std::string(family.name));
       said.set_preset(preset.name);
       const absl::StatusOr<proto::Model> complete = CompleteModel(said);
-      if (complete.ok() && HasShape(*complete, model, vocab_given)) return preset.name;
+      if (!complete.ok() || !HasShape(*complete, model, vocab_given)) continue;
+      if (complete->rope_scaling().factor() == model.rope_scaling().factor()) return preset.name;
+      if (of_shape.empty()) of_shape = preset.name;
     }
   }
-  return "";
+  return of_shape;
 }
 
 absl::StatusOr<ModelFacts> MakeModelFacts(const ShapeNumbers& shape) {

@@ -121,6 +121,9 @@ absl::Status JoinNeoxFiles(Sources& sources, Settings* settings, Facts* facts) {
       std::replace(setting.key.begin(),
                    setting.key.begin() + static_cast<int64_t>(std::min(dot, setting.key.size())),
                    '-', '_');
+      // What stands in deepspeed_extra_args goes into DeepSpeed's JSON.
+      constexpr std::string_view kExtra = "deepspeed_extra_args.";
+      if (setting.key.starts_with(kExtra)) setting.key.erase(0, kExtra.size());
       settings->Add(std::move(setting));
     }
   }

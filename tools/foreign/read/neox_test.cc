@@ -133,5 +133,15 @@ TEST_CASE("what GPT-NeoX's files do not say") {
   CHECK(AskedText(some).starts_with("what num_layers is\nwhat hidden_size is\n"));
 }
 
+TEST_CASE("deepspeed_extra_args go into DeepSpeed's JSON") {
+  const Facts facts = ReadWell({{"x.yml", R"({"pipe_parallel_size": 0, "num_layers": 4,
+    "hidden_size": 256, "num_attention_heads": 8, "seq_length": 128, "num_gpus": 8,
+    "max_position_embeddings": 128, "train_micro_batch_size_per_gpu": 1,
+    "deepspeed_extra_args": {"comms_logger": {"enabled": true, "verbose": true}}})"}});
+  CHECK(BrokenText(facts).empty());
+  CHECK(ListOf(facts, "deepspeed_extra_args.comms_logger.enabled") == "has no effect on a plan");
+  CHECK(NamesIn(facts, List::kUnknown).empty());
+}
+
 }  // namespace
 }  // namespace oneflow::foreign

@@ -53,7 +53,8 @@ Json ScalarJson(const std::string& text) {
 absl::StatusOr<Json> YamlJson(const YAML::Node& node, const std::string& place, int depth,
                               size_t* nodes, Lines* lines) {
   if (depth > kMostYamlDepth || ++*nodes > kMostNodes) {
-    return InputError(place, "is nested too deep, or too large", "write it without anchors");
+    return InputError(absl::StrCat("line ", node.Mark().line + 1),
+                      "is nested too deep, or too large", "write it without anchors");
   }
   if (node.Mark().line >= 0) lines->emplace_back(place, node.Mark().line + 1);
   if (node.IsMap()) {
@@ -106,7 +107,12 @@ absl::StatusOr<Json> ParseYaml(const std::string& text, const std::string& name,
     size_t nodes = 0;
     for (const YAML::Node& document : documents) {
       if (!document.IsDefined() || document.IsNull()) continue;
-      ASSIGN_OR_RETURN(const Json json, YamlJson(document, "", 0, &nodes, lines));
+      const absl::StatusOr<Json> read = YamlJson(document, "", 0, &nodes, lines);
+      if (!read.ok()) {
+        return InputError(name, "holds no settings that can be read",
+                          std::string(read.status().message()));
+      }
+      const Json& json = *read;
       if (!json.is_object()) {
         return InputError(name, "holds no settings", "give a file of \"key: value\" lines");
       }

@@ -27,6 +27,8 @@ void TitanFacts::ReadDegrees() {
   DegreeFacts& degrees = facts_.degrees;
   replicate_ = Degree("parallelism.data_parallel_replicate_degree");
   shard_ = Degree("parallelism.data_parallel_shard_degree", -1);
+  // In 2024 one degree was of FSDP or of DDP.
+  const std::string kind = absl::AsciiStrToLower(Text("parallelism.data_parallel_type", "fsdp"));
   degrees.tensor = Degree("parallelism.tensor_parallel_degree");
   degrees.pipe = Degree("parallelism.pipeline_parallel_degree");
   degrees.context = Degree("parallelism.context_parallel_degree");
@@ -35,6 +37,13 @@ void TitanFacts::ReadDegrees() {
   const bool has_sequence_parallel = Bool("parallelism.enable_sequence_parallel", true);
   facts_.sequence_parallel = degrees.tensor > 1 && has_sequence_parallel;
 
+  if (kind == "ddp") {
+    const int64_t others = degrees.tensor * degrees.pipe * degrees.context;
+    if (shard_ > 0 || facts_.devices) {
+      replicate_ = shard_ > 0 ? shard_ : std::max<int64_t>(1, *facts_.devices / others);
+      shard_ = 1;
+    }
+  }
   const int64_t rest = replicate_ * degrees.tensor * degrees.pipe * degrees.context;
   if (!facts_.devices && shard_ > 0) {
     // torchtitan starts on no other number.
@@ -166,7 +175,10 @@ void TitanFacts::ReadBatch() {
     facts_.batch.micro = local_;
     const std::optional<int64_t> size = Int("parallelism.pipeline_parallel_microbatch_size");
     const std::optional<int64_t> count = Int("parallelism.pipeline_parallel_microbatches");
-    if (facts_.degrees.pipe > 1) {
+    if (facts_.degrees.pipe > 1 && HasOldPipe() && !count && !size) {
+      // As many micro-batches as stages.
+      facts_.batch.micro = std::max<int64_t>(1, local_ / facts_.degrees.pipe);
+    } else if (facts_.degrees.pipe > 1) {
       facts_.batch.micro =
           count ? std::max<int64_t>(1, local_ / std::max<int64_t>(1, *count)) : size.value_or(1);
     }

@@ -111,7 +111,10 @@ absl::Status TitanFacts::ReadModel() {
   if (!input_.model.empty() || (is_open && !has_flavor && !is_image_model)) {
     return absl::OkStatus();
   }
-  TitanModel found = FindTitanModel(name, flavor);
+  const bool scales_rope =
+      std::none_of(given_.all().begin(), given_.all().end(),
+                   [](const Setting& s) { return IsTitanNameBeforeScaling(s.name); });
+  TitanModel found = FindTitanModel(name, flavor, scales_rope);
   if (!found.shape) {
     if (is_image_model) {
       return InputError(given_.Where(given_.Has("model.name") ? "model.name" : "module"),

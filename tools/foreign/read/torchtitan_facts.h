@@ -63,6 +63,12 @@ class TitanFacts {
     const Setting* setting = given_.Find(key);
     return setting == nullptr ? "" : setting->where;
   }
+  // True of a pipe of before April 2025.
+  bool HasOldPipe() const {
+    const Setting* setting = given_.Find("parallelism.pipeline_parallel_degree");
+    return setting != nullptr && (setting->name.find("experimental.") != std::string::npos ||
+                                  setting->name.find("training.") != std::string::npos);
+  }
   void Break(std::string rule, std::string numbers, std::string theirs, std::string mend,
              std::string_view key) {
     facts_.broken.push_back(

@@ -19,6 +19,11 @@ struct TitanFlavor {
 };
 
 constexpr TitanFlavor kTitanFlavors[] = {
+    // Of 2024.
+    {"llama2", "debugmodel", 8, 256, 16, 16, 16, 768, 32000, 10000},
+    {"llama2", "7B", 32, 4096, 32, 32, 128, 11008, 32000, 10000},
+    {"llama2", "13B", 40, 5120, 40, 40, 128, 13824, 32000, 10000},
+    {"llama2", "70B", 80, 8192, 64, 8, 128, 28672, 32000, 10000},
     {"llama3", "debugmodel", 6, 256, 16, 16, 16, 768, 2048, 500000},
     {"llama3", "1B", 16, 2048, 32, 8, 64, 8192, 128256, 500000, true},
     {"llama3", "3B", 28, 3072, 24, 8, 128, 8192, 128256, 500000, true},
@@ -210,7 +215,8 @@ constexpr TitanNamed kTitanNamed[] = {
 
 }  // namespace
 
-TitanModel FindTitanModel(const std::string& full_name, const std::string& flavor) {
+TitanModel FindTitanModel(const std::string& full_name, const std::string& flavor,
+                          bool scales_rope) {
   // "simple_fsdp.llama3" and "llama3_ft" are llama3 trained in another way.
   std::string name = full_name.substr(full_name.rfind('.') + 1);
   for (const std::string_view suffix : {"_ft", "_simple_fsdp"}) {
@@ -228,7 +234,9 @@ TitanModel FindTitanModel(const std::string& full_name, const std::string& flavo
     flavors.emplace_back(f.flavor);
     if (f.flavor != plain) continue;
     ShapeNumbers shape = LlamaShape(f);
-    if (name == "llama3") {
+    if (name == "llama2" || (name == "llama3" && !scales_rope)) {
+      // Rotary positions as they are.
+    } else if (name == "llama3") {
       proto::RopeScaling scaling;
       scaling.set_factor(8);
       scaling.set_low(1);

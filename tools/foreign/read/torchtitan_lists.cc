@@ -19,7 +19,10 @@ constexpr TitanRename kTitanRenames[] = {
     {"experimental.enable_compiled_autograd", "parallelism.enable_compiled_autograd"},
     {"compile.enable_async_tensor_parallel", "parallelism.enable_async_tensor_parallel"},
     {"training.tensor_parallel_degree", "parallelism.tensor_parallel_degree"},
+    {"training.data_parallel_degree", "parallelism.data_parallel_shard_degree"},
     {"training.data_parallel_", "parallelism.data_parallel_"},
+    {"training.pipeline_parallel_", "parallelism.pipeline_parallel_"},
+    {"experimental.data_parallel_", "parallelism.data_parallel_"},
     {"training.fsdp_reshard_after_forward", "parallelism.fsdp_reshard_after_forward"},
     {"training.disable_loss_parallel", "parallelism.disable_loss_parallel"},
     {"training.batch_size", "training.local_batch_size"},
@@ -29,9 +32,17 @@ constexpr TitanRename kTitanRenames[] = {
     {"training.deterministic", "debug.deterministic"},
     {"training.debug_moe_force_load_balance", "debug.moe_force_load_balance"},
     {"lr_scheduler.lr_min", "lr_scheduler.min_lr_factor"},
+    {"training.enable_float8_linear", "quantize.linear.float8.enable_float8_linear"},
+    {"training.enable_fsdp_fp8_all_gather", "quantize.linear.float8.enable_fsdp_float8_all_gather"},
+    {"training.enable_fsdp_float8_all_gather",
+     "quantize.linear.float8.enable_fsdp_float8_all_gather"},
+    {"training.precompute_float8_dynamic_scale_for_fsdp",
+     "quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp"},
     {"float8.moe_fqns_prototype", "quantize.grouped_mm.float8.fqns"},
+    {"float8.moe_fqns", "quantize.grouped_mm.float8.fqns"},
     {"float8.", "quantize.linear.float8."},
     {"mx.moe_fqns_prototype", "quantize.grouped_mm.mx.fqns"},
+    {"mx.moe_fqns", "quantize.grouped_mm.mx.fqns"},
     {"mx.", "quantize.linear.mx."},
     {"quantize.dense.", "quantize.linear."},
     {"quantize.moe.", "quantize.grouped_mm."},
@@ -190,6 +201,22 @@ std::string TitanKey(std::string_view key) {
     }
   }
   return name;
+}
+
+bool IsTitanNameBeforeScaling(std::string_view name) {
+  while (name.starts_with('-')) name.remove_prefix(1);
+  for (const std::string_view old :
+       {"training.batch_size", "training.warmup_steps", "training.compile",
+        "training.tensor_parallel_degree", "training.enable_loss_parallel", "training.fp8_linear",
+        "training.data_parallel_degree", "training.data_parallel_shard_degree",
+        "training.data_parallel_replicate_degree", "training.pipeline_parallel_degree",
+        "experimental.context_parallel_degree", "experimental.pipeline_parallel_degree",
+        "experimental.pipeline_parallel_schedule", "experimental.enable_async_tensor_parallel",
+        "checkpoint.enable_checkpoint", "checkpoint.model_weights_only", "model.norm_type",
+        "float8.enable_float8_linear", "metrics.rank_0_only"}) {
+    if (name == old) return true;
+  }
+  return false;
 }
 
 std::span<const ListedKeys> TitanLists() { return kTitanLists; }

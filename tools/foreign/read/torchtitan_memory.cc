@@ -132,6 +132,10 @@ void TitanFacts::ReadPrecision() {
     given_.Put("training.mixed_precision_param", List::kTaken,
                "acts only with FSDP or plain data parallelism: this run computes in f32");
   }
+  if (!Bool("training.enable_loss_parallel", true)) {
+    given_.Put("training.enable_loss_parallel", List::kNoEquivalent,
+               "the logits are gathered over the tensor axis: tensor times their bytes");
+  }
   ReadConverters();
 }
 
@@ -157,7 +161,9 @@ void TitanFacts::ReadConverters() {
     }
   }
   const bool is_on_by_flag = Bool("quantize.linear.float8.enable_float8_linear", false);
-  bool has_float8 = is_on_by_flag, has_mx = false, has_other = false;
+  // "dynamic" or "delayed", in 2024.
+  const bool is_on_by_word = !Text("training.fp8_linear", "").empty();
+  bool has_float8 = is_on_by_flag || is_on_by_word, has_mx = false, has_other = false;
   for (const std::string& name : names) {
     const std::string lower = absl::AsciiStrToLower(name);
     if (lower.find("float8") != std::string::npos) {
@@ -168,6 +174,11 @@ void TitanFacts::ReadConverters() {
       has_other = true;
     }
   }
+  given_.Put("training.fp8_linear", is_on_by_word ? List::kNoEquivalent : List::kDefault,
+             is_on_by_word ? "products in FP8: less time, bytes as in bf16" : "");
+  given_.Put("quantize.linear.float8.enable_float8_linear",
+             is_on_by_flag ? List::kNoEquivalent : List::kDefault,
+             is_on_by_flag ? "products in FP8: less time, bytes as in bf16" : "");
   if (names.empty()) given_.Put("model.converters", List::kDefault);
   const bool is_fp8 = has_float8 || has_mx;
   if (is_fp8) {

@@ -25,13 +25,19 @@ std::span<const ListedKeys> TitanLists();
 // Keys of the converters to FP8 and MX, which act if model.converters names them.
 std::string_view TitanQuantizeKeys();
 
+// True of a name that torchtitan had dropped by October 2025, when its llama3 got the scaled rotary
+// frequencies of Llama 3.1: a file that has it is of an earlier release.
+bool IsTitanNameBeforeScaling(std::string_view name);
+
 // A model of torchtitan by name and flavor. `what_is_wrong` says why there is none.
+// `scales_rope`: llama3 is that of Llama 3.1.
 struct TitanModel {
   std::optional<ShapeNumbers> shape;
   std::string what_is_wrong;
   std::string mend;
 };
-TitanModel FindTitanModel(const std::string& name, const std::string& flavor);
+TitanModel FindTitanModel(const std::string& name, const std::string& flavor,
+                          bool scales_rope = true);
 
 // A configuration that torchtitan has by name: "llama3_8b", "llama3_debugmodel_flex_attn".
 // `settings`: what it sets apart from defaults, as words "key=value", the model and flavor among
@@ -45,6 +51,10 @@ std::string NearestTitanNamed(std::string_view name, std::string_view model);
 // possible, and `why` has what torchtitan says.
 std::vector<int64_t> SplitTitanLayers(int64_t slices, int64_t layers, int64_t first, int64_t last,
                                       std::string* why);
+
+// The same of torchtitan before April 2025, whose embedding and head count for no layer: the slices
+// behind the first take what is left over.
+std::vector<int64_t> SplitOldTitanLayers(int64_t slices, int64_t layers);
 
 // Blocks of each slice that lists of module names give: {{"tok_embeddings", "layers.0"}, ...}.
 std::vector<int64_t> CountTitanModules(const std::vector<std::vector<std::string>>& parts);

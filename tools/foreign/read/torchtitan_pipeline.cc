@@ -36,6 +36,15 @@ std::vector<int64_t> SplitTitanLayers(int64_t slices, int64_t layers, int64_t fi
   return blocks;
 }
 
+std::vector<int64_t> SplitOldTitanLayers(int64_t slices, int64_t layers) {
+  if (slices < 1 || slices > layers) return {};
+  std::vector<int64_t> blocks(slices, layers / slices);
+  int64_t extra = layers % slices;
+  for (int64_t slice = 1; slice + 1 < slices && extra > 0; ++slice, --extra) ++blocks[slice];
+  blocks.back() += extra;
+  return blocks;
+}
+
 std::vector<int64_t> CountTitanModules(const std::vector<std::vector<std::string>>& parts) {
   std::vector<int64_t> blocks;
   for (const std::vector<std::string>& part : parts) {
@@ -156,7 +165,10 @@ void TitanFacts::ReadStages(bool is_single) {
     schedule.stage_layers.push_back(layers - before);
   } else {
     int64_t slices = pipe * (is_single ? 1 : 2);
-    if (a_slice && *a_slice > 0) slices = (layers + first + last + *a_slice - 1) / *a_slice;
+    if (a_slice && *a_slice > 0) {
+      const int64_t counted = HasOldPipe() ? layers : layers + first + last;
+      slices = (counted + *a_slice - 1) / *a_slice;
+    }
     if (slices % pipe != 0) {
       Break("slices must be a multiple of the pipe",
             absl::StrCat(slices, " is not a multiple of ", pipe, ": ", layers, " + ", first, " + ",
@@ -169,8 +181,10 @@ void TitanFacts::ReadStages(bool is_single) {
       return;
     }
     std::string why;
-    schedule.stage_layers = SplitTitanLayers(slices, layers, first, last, &why);
+    schedule.stage_layers = HasOldPipe() ? SplitOldTitanLayers(slices, layers)
+                                         : SplitTitanLayers(slices, layers, first, last, &why);
     if (schedule.stage_layers.empty()) {
+      if (why.empty()) why = "Total stages cannot be greater than the number of layers";
       Break("each slice must have a layer", why, why,
             "a smaller --parallelism.pipeline_parallel_degree, or first and last stages with 0 "
             "less layers",

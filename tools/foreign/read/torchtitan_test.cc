@@ -158,6 +158,46 @@ enable_checkpoint = true
   CHECK(facts.broken.empty());
 }
 
+TEST_CASE("files of 2024") {
+  const auto read = [](const std::string& model, const std::string& training) {
+    return Read("[model]\nname = \"" + model +
+                    "\"\nflavor = \"7B\"\n[training]\nbatch_size = 8\nseq_len = 4096\n"
+                    "fp8_linear = \"\"\ncompile = false\n" +
+                    training,
+                "torchrun --nnodes 4 --nproc_per_node 8 train.py --job.config_file config.toml");
+  };
+  const Facts first = read("llama2",
+                           "data_parallel_degree = -1\ntensor_parallel_degree = 2\n"
+                           "pipeline_parallel_degree = 4\n");
+  CHECK(first.broken.empty());
+  CHECK(first.model.parameters == 6738415616);
+  CHECK(first.degrees.data == 4);
+  CHECK(first.sharding.ways == 4);
+  CHECK(first.batch.micro == 2);  // as many micro-batches as stages
+  CHECK(first.schedule.stage_layers == Counts{8, 8, 8, 8});
+  CHECK(ListOf(first, "training.data_parallel_degree") == "taken");
+  CHECK(ListOf(first, "training.fp8_linear") == "is our default");
+  const Facts ddp = read("llama2",
+                         "data_parallel_degree = -1\ndata_parallel_type = \"ddp\"\n"
+                         "enable_loss_parallel = false\n");
+  CHECK(ddp.sharding.what == "none");
+  CHECK(ddp.degrees.data == 32);
+  CHECK(ListOf(ddp, "training.enable_loss_parallel") == "has no equivalent");
+  CHECK(SplitOldTitanLayers(4, 30) == Counts{7, 8, 8, 7});
+}
+
+TEST_CASE("llama3 has scaled rotary positions since October 2025") {
+  const auto factor = [](const std::string& batch) {
+    const Facts facts = Read("[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\n" + batch +
+                                 " = 1\nseq_len = 8192\n[float8]\nmoe_fqns = [\"experts\"]\n",
+                             "");
+    CHECK(facts.broken.empty());
+    return facts.model.model->rope_scaling().factor();
+  };
+  CHECK(factor("batch_size") == 0);
+  CHECK(factor("local_batch_size") == 8);
+}
+
 TEST_CASE("copies of shards, HSDP, beside tensor and context") {
   const Facts facts = Read(Toml("data_parallel_replicate_degree = 2\n"
                                 "data_parallel_shard_degree = 8\ntensor_parallel_degree = 2\n"
