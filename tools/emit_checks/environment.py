@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 # Versions that were seen to work together.
-PACKAGES = ["torch==2.9.1", "numpy", "pyyaml", "transformers==5.12.1", "accelerate==1.15.0", "datasets", "tensorboard", "einops", "tyro==1.0.17",
-            "tomli", "omegaconf==2.3.1", "hydra-core==1.3.2", "typing-extensions", "packaging", "setuptools<81", "wheel", "ninja"]
+PACKAGES = ["torch==2.11.0", "numpy", "pyyaml", "transformers==5.12.1", "accelerate==1.15.0", "datasets", "tensorboard", "einops", "tyro==1.0.17",
+            "tomli", "torchdata", "omegaconf==2.3.1", "hydra-core==1.3.2", "typing-extensions", "packaging", "setuptools<81", "wheel", "ninja"]
 # Its setup imports torch; nothing of it is compiled.
 DEEPSPEED = "deepspeed==0.19.8"
 

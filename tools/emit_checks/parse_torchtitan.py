@@ -26,7 +26,6 @@ def split_layers(config, model, pipe):
 
 def load():
     stubs.set_gpu()
-    stubs.set_libraries("torch.nn.attention.varlen")  # a kernel that this version of PyTorch lacks
     import torch
     from torchtitan.config import ConfigManager
     from torchtitan.distributed import ParallelDims

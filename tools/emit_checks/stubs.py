@@ -32,7 +32,7 @@ def set_rank(gpus):
 
 class _Type(type):
     def __getattr__(cls, name):
-        if name.startswith("__"):
+        if name.startswith("_"):  # a chain of wrappers would have no end
             raise AttributeError(name)
         return _Type(name, (), {})
 
@@ -41,7 +41,7 @@ class _Library(types.ModuleType):
     __version__ = "2.12.0"
 
     def __getattr__(self, name):
-        if name.startswith("__"):
+        if name.startswith("_"):  # a chain of wrappers would have no end
             raise AttributeError(name)
         return _Type(name, (), {"__init__": lambda self, *args, **kwargs: None})
 

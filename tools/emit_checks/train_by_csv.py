@@ -92,8 +92,8 @@ def run_rank(rank, path, folder):
         with open(f"{folder}/losses.json", "w", encoding="utf-8") as file:
             json.dump(losses, file)
     if rank == 0:
-        # PyTorch's own game of sends and receives knows no gathering of weights.
-        order = {r: [action for action in row if "SHARD" not in str(action)] for r, row in lowered.items()}
+        # PyTorch's own game of sends and receives knows no exchange of weights and of their gradients.
+        order = {r: [action for action in row if "SHARD" not in str(action) and "REDUCE" not in str(action)] for r, row in lowered.items()}
         _simulate_comms_compute(order, lambda stage: stage % ranks, stages)
         with open(f"{folder}/facts.json", "w", encoding="utf-8") as file:
             json.dump({"transfers": sum("SEND" in str(action) for row in lowered.values() for action in row)}, file)
