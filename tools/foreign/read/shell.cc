@@ -199,6 +199,14 @@ bool ShellParser::ReadAssignment(ScriptCommand* command) {
   const std::string name = in_.text.chars.substr(in_.at, end - in_.at);
   const int line = in_.Line();
   in_.at = end + (adds ? 2 : 1);
+  // MORE="$MORE --flag": what is not set yet is empty.
+  const size_t quote = in_.Peek() == '"' ? 1 : 0;
+  for (const std::string& self : {"$" + name + " ", "${" + name + "}"}) {
+    if (in_.live && !in_.AtEnd() &&
+        in_.text.chars.compare(in_.at + quote, self.size(), self) == 0) {
+      in_.variables.insert({name, {{ShellText()}, false}});
+    }
+  }
   ShellVariable value;
   if (in_.Peek() == '(') {
     ++in_.at;

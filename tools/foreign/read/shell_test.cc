@@ -120,6 +120,11 @@ TEST_CASE("what is not read stays one word") {
         Texts{"run", "$(scontrol...):80", "b"});
 }
 
+TEST_CASE("a variable that grows from nothing") {
+  CHECK(LastWords("M=\"$M --a\"; M=\"${M} --b\"; N=${N-4}\nrun $M $N\n") ==
+        Texts{"run", "--a", "--b", "4"});
+}
+
 TEST_CASE("an array within a text") {
   CHECK(LastWords("A=(--x 1 --y)\nC=\"run ${A[@]} z\"\neval $C\n") ==
         Texts{"run", "--x", "1", "--y", "z"});
