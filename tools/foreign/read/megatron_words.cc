@@ -36,7 +36,7 @@ constexpr std::pair<std::string_view, std::string_view> kChoices[] = {
     {"weight_decay_incr_style", "constant linear cosine"},
     {"distributed_backend", "nccl gloo"}};
 
-constexpr std::string_view kWhole =
+constexpr std::string_view kIntegers =
     " num_layers hidden_size ffn_hidden_size num_attention_heads num_query_groups kv_channels "
     "seq_length max_position_embeddings micro_batch_size global_batch_size train_iters "
     "train_samples lr_decay_iters lr_decay_samples lr_warmup_iters lr_warmup_samples "
@@ -67,7 +67,7 @@ bool Has(std::string_view list, std::string_view word) {
   return list.find(absl::StrCat(" ", ToAbsl(word), " ")) != std::string_view::npos;
 }
 
-bool IsWhole(const std::string& text) {
+bool IsInteger(const std::string& text) {
   return !text.empty() &&
          std::all_of(text.begin() + (text[0] == '-' || text[0] == '+' ? 1 : 0), text.end(),
                      [](char c) { return absl::ascii_isdigit(c) || c == '_'; });
@@ -128,7 +128,7 @@ void CheckMegatronWords(Facts* facts) {
     }
     if (setting.is_switch) continue;
     double number = 0;
-    if (Has(kWhole, setting.key) && !IsWhole(value) && absl::SimpleAtod(value, &number)) {
+    if (Has(kIntegers, setting.key) && !IsInteger(value) && absl::SimpleAtod(value, &number)) {
       facts->broken.push_back(
           {.rule = "a whole number has neither a point nor an exponent",
            .numbers = absl::StrCat(setting.name, " ", value),

@@ -112,12 +112,12 @@ void ShellParser::SkipBody(bool has_head, const std::string& open, const std::st
 Truth ShellParser::ReadArithmeticCommand() {
   const int line = in_.Line();
   const size_t begin = in_.at, end = in_.text.chars.find("))", in_.at);
-  const std::string whole =
+  const std::string text =
       in_.text.chars.substr(begin, end == std::string::npos ? end : end + 2 - begin);
   in_.at = end == std::string::npos ? in_.text.chars.size() : end + 2;
   for (const std::string_view op : {"==", "!=", "<=", ">=", "<", ">"}) {
     if (end == std::string::npos) break;
-    const std::string_view inside = std::string_view(whole).substr(2, whole.size() - 4);
+    const std::string_view inside = std::string_view(text).substr(2, text.size() - 4);
     const size_t found = inside.find(op);
     if (found == std::string_view::npos) continue;
     const auto a = EvaluateArithmetic(inside.substr(0, found), in_.variables);
@@ -131,7 +131,7 @@ Truth ShellParser::ReadArithmeticCommand() {
                                     : *a > *b;
     return holds ? Truth::kTrue : Truth::kFalse;
   }
-  in_.Unread(line, whole);
+  in_.Unread(line, text);
   return Truth::kUnknown;
 }
 

@@ -14,7 +14,7 @@ constexpr int kMostShellRuns = 40;     // of texts within texts
 constexpr int kMostShellSteps = 2000;  // of texts in all
 constexpr size_t kMostShellCommands = 20000;
 
-std::string ProgramOf(const ShellText& word) {
+std::string GetProgramName(const ShellText& word) {
   return word.chars.substr(word.chars.rfind('/') + 1);
 }
 
@@ -94,7 +94,7 @@ void ShellParser::PutBefore(const ScriptCommand& command, size_t words, size_t f
 }
 
 bool ShellParser::RunFile(const ScriptCommand& command, const std::vector<ShellText>& words) {
-  const std::string first = ProgramOf(words[0]);
+  const std::string first = GetProgramName(words[0]);
   for (const char* other : {"echo", "cat", "cp", "mv", "ls", "rm", "chmod", "sed", "grep", "scp",
                             "rsync", "tee", "touch", "test", "python", "python3", "git"}) {
     if (first == other) return false;
@@ -108,7 +108,7 @@ bool ShellParser::RunFile(const ScriptCommand& command, const std::vector<ShellT
     std::optional<std::pair<std::string, std::string>> file;
     int line = 1;
     for (const WrittenFile& written : in_.script.written) {
-      if (ProgramOf(words[i]) != written.name.substr(written.name.rfind('/') + 1)) continue;
+      if (GetProgramName(words[i]) != written.name.substr(written.name.rfind('/') + 1)) continue;
       file = {in_.name, written.text};
       line = written.line;
     }
@@ -129,7 +129,7 @@ bool ShellParser::RunFile(const ScriptCommand& command, const std::vector<ShellT
     ShellParser child({}, file->first, inner, in_.script, files_, depth_ + 1);
     child.RunText(MakeShellText(file->second, line), file->first,
                   {words.begin() + static_cast<int64_t>(i) + 1, words.end()});
-    const bool has_shell = i > 0 && IsShellName(ProgramOf(words[i - 1]));
+    const bool has_shell = i > 0 && IsShellName(GetProgramName(words[i - 1]));
     PutBefore(command, has_shell ? i - 1 : i, before);
     return true;
   }
@@ -179,7 +179,7 @@ Truth ShellParser::RunCommand(ScriptCommand& command, const std::vector<ShellTex
   // Text that a shell reads again: eval WORDS, and what stands before bash -c TEXT.
   size_t inner = first == "eval" ? 1 : 0, shell = 0;
   for (size_t i = 0; i + 2 < words.size() && inner == 0; ++i) {
-    if (!IsShellName(ProgramOf(words[i]))) continue;
+    if (!IsShellName(GetProgramName(words[i]))) continue;
     // bash -c TEXT, bash -lc TEXT, bash -x -c TEXT
     for (size_t k = i + 1; k + 1 < words.size() && words[k].chars.starts_with('-'); ++k) {
       if (words[k].chars.starts_with("--") || !words[k].chars.ends_with('c')) continue;
@@ -193,7 +193,7 @@ Truth ShellParser::RunCommand(ScriptCommand& command, const std::vector<ShellTex
     return Truth::kCommand;
   }
   if (RunFile(command, words)) return Truth::kCommand;
-  if (ProgramOf(words[0]) == "sbatch") {
+  if (GetProgramName(words[0]) == "sbatch") {
     in_.script.sbatch.insert(in_.script.sbatch.end(), command.words.begin() + 1,
                              command.words.end());
   }
