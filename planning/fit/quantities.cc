@@ -46,10 +46,10 @@ std::optional<Quantity> ReadQuantity(const std::string& text) {
   return quantity;
 }
 
-bool IsWhole(double number) { return number >= 1 && number == std::floor(number); }
+bool IsCount(double number) { return number >= 1 && number == std::floor(number); }
 
 // Digits alone, which stand for a number of devices.
-std::optional<int64_t> ReadWhole(std::string_view text) {
+std::optional<int64_t> ReadDigits(std::string_view text) {
   if (text.empty() || text.size() > 9) return std::nullopt;
   int64_t number = 0;
   for (const char c : text) {
@@ -59,7 +59,7 @@ std::optional<int64_t> ReadWhole(std::string_view text) {
   return number;
 }
 
-bool IsOneOf(std::string_view word, std::initializer_list<std::string_view> words) {
+bool IsAmong(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
@@ -71,12 +71,12 @@ absl::StatusOr<DeviceGrid> ParseDeviceGrid(const std::string& text) {
   const size_t times = text.find_first_of("xX*");
   DeviceGrid grid;
   if (times == std::string::npos) {
-    const std::optional<int64_t> devices = ReadWhole(text);
+    const std::optional<int64_t> devices = ReadDigits(text);
     if (!devices) return InputError(where, "is no number of devices", hint);
     grid.devices = *devices;
   } else {
-    const std::optional<int64_t> nodes = ReadWhole(std::string_view(text).substr(0, times));
-    const std::optional<int64_t> each = ReadWhole(std::string_view(text).substr(times + 1));
+    const std::optional<int64_t> nodes = ReadDigits(std::string_view(text).substr(0, times));
+    const std::optional<int64_t> each = ReadDigits(std::string_view(text).substr(times + 1));
     if (!nodes || !each) return InputError(where, "is not nodes x devices of a node", hint);
     grid = {*nodes, *nodes * *each};
   }
@@ -91,13 +91,13 @@ absl::StatusOr<BatchSize> ParseBatch(const std::string& text) {
   const std::optional<Quantity> read = ReadQuantity(text);
   if (!read) return InputError(where, "is no batch", hint);
   const bool tokens =
-      IsOneOf(read->unit, {"tokens", "token", "tok"}) || (read->scaled && read->unit.empty());
-  const bool sequences = IsOneOf(read->unit, {"sequences", "sequence", "seq", "seqs", "samples"}) ||
+      IsAmong(read->unit, {"tokens", "token", "tok"}) || (read->scaled && read->unit.empty());
+  const bool sequences = IsAmong(read->unit, {"sequences", "sequence", "seq", "seqs", "samples"}) ||
                          (!read->scaled && read->unit.empty());
   if (!tokens && !sequences) {
     return InputError(where, "has the unit \"" + read->unit + "\", which is none of a batch", hint);
   }
-  if (!IsWhole(read->number) || read->number > kMostTokens) {
+  if (!IsCount(read->number) || read->number > kMostTokens) {
     return InputError(
         where,
         absl::StrCat("is no whole number of ", tokens ? "tokens" : "sequences", " from 1 to 2^40"),
@@ -111,10 +111,10 @@ absl::StatusOr<int64_t> ParseSequence(const std::string& text) {
   const std::string where = "--sequence=" + text;
   const std::string hint = "write tokens, as --sequence=8192 or --sequence=8k";
   const std::optional<Quantity> read = ReadQuantity(text);
-  if (!read || !(read->unit.empty() || IsOneOf(read->unit, {"tokens", "token", "tok"}))) {
+  if (!read || !(read->unit.empty() || IsAmong(read->unit, {"tokens", "token", "tok"}))) {
     return InputError(where, "is no length of a sequence", hint);
   }
-  if (!IsWhole(read->number) || read->number > std::numeric_limits<int32_t>::max()) {
+  if (!IsCount(read->number) || read->number > std::numeric_limits<int32_t>::max()) {
     return InputError(where, "is no whole number of tokens from 1 to 2,147,483,647", hint);
   }
   return static_cast<int64_t>(read->number);

@@ -39,17 +39,18 @@ MORE_KIND_FILES = {
 }
 # Files in which such a text is the name of something else.
 OTHER_MEANINGS = {
-    "dropout": {"training/tokenizer/bpe_files.cc", "oneflow_core/recipe/model_rows.cc", "training/trainer/resume.cc"},
+    "dropout": {"training/hugging_face/named_model.cc", "training/tokenizer/bpe_files.cc", "oneflow_core/recipe/model_rows.cc",
+                "training/trainer/resume.cc"},
     "fill": {"actor_runtime/cuda/emulated/runtime.cc", "actor_runtime/exec/trace_json.cc"},
-    "gelu": {"oneflow_core/op/op_util.cc"},
+    "gelu": {"oneflow_core/op/op_util.cc", "training/hugging_face/architecture_types.cc", "training/hugging_face/public_configs.cc"},
 }
 
 # Where a model's number belongs, and how many other files may name it: those that read and write a config.json, tell a graph's model,
 # and print what `oneflow model` made.
 # Translations to and from other systems say all of a model and a plan in other words, each system in its own file; that none
 # forgets a choice is what tools/foreign/emit/emit_test.cc checks.
-TRANSLATIONS = "tools/foreign/"
-NUMBER_FOLDERS = ("oneflow_core/model/", "oneflow_core/recipe/", TRANSLATIONS)
+TRANSLATIONS = ("tools/foreign/", "tools/benchmarks/formula_bytes.cc")
+NUMBER_FOLDERS = ("oneflow_core/model/", "oneflow_core/recipe/", *TRANSLATIONS)
 NUMBER_FILES = 3
 # The words of foreign models, and ours for them.
 FOREIGN_NUMBERS = {"training/hugging_face/architecture.cc"}
@@ -74,7 +75,7 @@ OLD_FORMS = {"training/checkpoint/old_train.cc"}
 MORE_CHOICE_FILES = {
     "mesh": (10, "what devices there are: each step of planning, the front end and a checkpoint's check ask it"),
     "device": (8, "kernels, memory and links differ by it, and so do warnings of verbs"),
-    "batch": (15, "the size of a step: programs and the trainer have it, reports print it, search divides it, fit grows it"),
+    "batch": (16, "the size of a step: programs and the trainer have it, reports print it, search divides it, fit grows it"),
     "micro_batches": (17, "the size of a step: programs and the trainer have it, reports print it, search varies it"),
     "order": (5, "a file says it, reports name it, planning orders axes without it"),
     "schedule": (7, "search varies it, reports name it, planning fits its warm-ups"),
@@ -85,7 +86,7 @@ MORE_CHOICE_FILES = {
     "prefetch": (6, "streams, copies and gathers of the compiler are made by it, and planning chooses it"),
     "offload": (7, "search varies it, planning offers it, two passes obey it"),
     "recompute": (8, "search varies it, planning offers it, two passes obey it"),
-    "update_on": (5, "planning offers it, bounds of search ask it"),
+    "update_on": (6, "planning offers it, bounds of search ask it, and advice to other systems leaves it out"),
     "host_memory": (6, "search compares plans with it"),
     "stage_layers": (6, "search varies it with the policies of blocks"),
 }

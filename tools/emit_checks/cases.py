@@ -14,7 +14,7 @@ class Case:
     systems: tuple = PIPES
 
 
-LLAMA = "llama --layers=8 --hidden=256 --heads=8 --groups=4 --inner=704 --sequence=256 --vocab=2048"
+LLAMA = "llama --layers=8 --hidden=256 --heads=8 --groups=4 --inner=768 --sequence=256 --vocab=2048 --tied=false"
 GPT = "gpt --layers=8 --hidden=256 --heads=8 --sequence=256 --vocab=2048"
 MIXTURE = LLAMA + " --experts=8 --experts_per_token=2"
 

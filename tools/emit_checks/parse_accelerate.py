@@ -1,5 +1,4 @@
 """accelerate: its loader of YAML, its launcher's parser and checks, the plugin that its environment makes; TrainingArguments of transformers."""
-import json
 import logging
 import os
 
@@ -36,13 +35,11 @@ def read(call):
     os.environ.update({key: value for key, value in environment.items() if key.startswith(("FSDP_", "ACCELERATE_"))})
     plugin = FullyShardedDataParallelPlugin() if parsed.use_fsdp else None
     args = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses(parsed.training_script_args, return_remaining_strings=True)[0]
-    with open("config.json", encoding="utf-8") as file:
-        model = json.load(file)
     gpus = parsed.num_processes
     micro_batches, micro_batch = args.gradient_accumulation_steps, args.per_device_train_batch_size
     return dict(tensor=1, pipe=1, context=1, data=gpus, micro_batch=micro_batch, batch=micro_batch * micro_batches * gpus,
                       micro_batches=micro_batches, nodes=loaded.num_machines,
-                      stage_layers=[model["num_hidden_layers"] if "num_hidden_layers" in model else model["n_layer"]],
+                      stage_layers=stubs.read_layers(parsed.training_script_args),
                       fsdp=plugin and [plugin.fsdp_version, str(plugin.reshard_after_forward), str(plugin.activation_checkpointing)],
                       recompute=[args.gradient_checkpointing], learning_rate=args.learning_rate, steps=args.max_steps)
 

@@ -27,6 +27,7 @@ def read(call):
     config.validate()
     model = config.model
     chunks = model.virtual_pipeline_model_parallel_size
+    parallel_state.set_virtual_pipeline_model_parallel_world_size(chunks)
     layers = []
     for chunk in range(chunks or 1):
         for rank in range(model.pipeline_model_parallel_size):

@@ -25,8 +25,6 @@ def read(call):
     TrainingArguments._setup_devices = property(lambda self: torch.device("cpu"))
     TrainingArguments.world_size = property(lambda self: call["gpus"])
     args = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses(call["words"][1:], return_remaining_strings=True)[0]
-    with open("config.json", encoding="utf-8") as file:
-        model = json.load(file)
     with open(args.deepspeed, encoding="utf-8") as file:
         given = json.load(file)
     filled = trainer.HfTrainerDeepSpeedConfig(given)
@@ -36,7 +34,7 @@ def read(call):
     config = DeepSpeedConfig(filled.config)
     return dict(tensor=1, pipe=1, context=1, data=config.world_size, micro_batch=config.train_micro_batch_size_per_gpu,
                       batch=config.train_batch_size, micro_batches=config.gradient_accumulation_steps,
-                      stage_layers=[model["num_hidden_layers"] if "num_hidden_layers" in model else model["n_layer"]],
+                      stage_layers=stubs.read_layers(call["words"]),
                       zero=int(config.zero_optimization_stage), recompute=[args.gradient_checkpointing],
                       offload=str(config.zero_config.offload_optimizer), learning_rate=args.learning_rate, steps=args.max_steps)
 

@@ -21,6 +21,7 @@ def read(call):
     args = arguments.validate_args(arguments.parse_args(), {})
     config = arguments.core_transformer_config_from_args(args)
     chunks = args.virtual_pipeline_model_parallel_size
+    parallel_state.set_virtual_pipeline_model_parallel_world_size(chunks)
     layers = []
     for chunk in range(chunks or 1):
         for rank in range(args.pipeline_model_parallel_size):

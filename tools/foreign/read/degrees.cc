@@ -34,7 +34,7 @@ std::string MendDevices(const SharedWords& words, const DegreeFacts& degrees, in
   return mend;
 }
 
-void CompleteBatch(const SharedWords& words, Facts* facts) {
+void SolveBatch(const SharedWords& words, Facts* facts) {
   BatchFacts& batch = facts->batch;
   if (!facts->degrees.data) return;
   const int64_t data = *facts->degrees.data;
@@ -93,7 +93,7 @@ void CompleteDegrees(const SharedWords& words, Facts* facts) {
       degrees.data = *facts->devices / product;
     }
   }
-  CompleteBatch(words, facts);
+  SolveBatch(words, facts);
   ShardingFacts& sharding = facts->sharding;
   if (sharding.what == "none") {
     sharding.ways = 1;

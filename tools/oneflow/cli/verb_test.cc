@@ -149,9 +149,9 @@ TEST_CASE("arguments: the error for a flag without a single equivalent says what
     CHECK_THAT(Error(verbs::kCompile, {flag}), Contains("--recompute=full:N"));
   }
   CHECK_THAT(Error(verbs::kTrain, {"--bf16"}), Contains("--precision=bf16"));
-  CHECK(Error(verbs::kCompile, {"--steps=2"}) ==
-        "--steps: `oneflow compile` has no such flag; it is a flag of explain, train, simulate, "
-        "submit; see `oneflow compile --help`");
+  CHECK(Error(verbs::kCompile, {"--keep=2"}) ==
+        "--keep: `oneflow compile` has no such flag; it is a flag of train, submit; see `oneflow "
+        "compile --help`");
   CHECK_THAT(Error(verbs::kVerify, {"--lr=2"}),
              Contains("it may mean --learning_rate, which is a flag of compile, explain, "
                       "train, simulate, diff, submit"));

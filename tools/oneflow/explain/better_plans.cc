@@ -24,7 +24,7 @@ constexpr size_t kBetterPlans = 3;
 constexpr double kLeastGain = 0.01;  // of a step
 
 // The emitter whose settings are those of the system.
-std::optional<foreign::System> EmitterOf(const std::string& system) {
+std::optional<foreign::System> FindEmitter(const std::string& system) {
   if (system == "megatron-lm") return foreign::System::kMegatron;
   if (system == "megatron-bridge" || system == "nemo") return foreign::System::kBridge;
   if (system == "torchtitan") return foreign::System::kTorchtitan;
@@ -72,7 +72,7 @@ absl::Status BetterFinder::Find(const SearchSpec& spec, const FitAnswer& answer)
   own_seconds_ = answer.own->found.step_seconds;
   own_bytes_ = answer.own->found.bytes;
   own_fits_ = answer.own->fits;
-  if (!EmitterOf(facts_.system)) return absl::OkStatus();
+  if (!FindEmitter(facts_.system)) return absl::OkStatus();
   ASSIGN_OR_RETURN(own_job_, foreign::JobFromPlan(answer.own->plan, run_, spec.given.cluster));
   for (const FoundPlan& found : answer.plans) {
     if (better_.size() >= kBetterPlans) break;
@@ -83,7 +83,7 @@ absl::Status BetterFinder::Find(const SearchSpec& spec, const FitAnswer& answer)
 }
 
 absl::Status BetterFinder::Add(const SearchSpec& spec, const FoundPlan& found) {
-  const foreign::System system = *EmitterOf(facts_.system);
+  const foreign::System system = *FindEmitter(facts_.system);
   const absl::StatusOr<CompiledPlan> compiled = CompileFitting(spec, found.candidate);
   if (!compiled.ok()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const foreign::Job job,
@@ -111,7 +111,7 @@ absl::Status BetterFinder::Add(const SearchSpec& spec, const FoundPlan& found) {
 // Each group of choices that differs, taken into the user's own recipe without the others.
 void BetterFinder::ListAlone(const SearchSpec& spec, const proto::Recipe& recipe,
                              BetterPlan& better) {
-  const foreign::System system = *EmitterOf(facts_.system);
+  const foreign::System system = *FindEmitter(facts_.system);
   proto::Recipe own = own_job_.recipe;
   std::vector<std::pair<const ChoiceGroup*, proto::Recipe>> changed;
   for (const ChoiceGroup& group : ChoiceGroups()) {
@@ -154,7 +154,7 @@ void BetterFinder::ListAlone(const SearchSpec& spec, const proto::Recipe& recipe
 }
 
 std::string BetterFinder::Text() const {
-  if (!EmitterOf(facts_.system)) return "";
+  if (!FindEmitter(facts_.system)) return "";
   if (better_.empty()) return "better: none was found\n";
   std::string text;
   for (size_t i = 0; i < better_.size(); ++i) {

@@ -47,7 +47,7 @@ absl::Status WriteEmitted(const Arguments& args, const std::vector<EmittedFile>&
 }
 
 // "+1.2 %".
-std::string ChangeText(double before, double after) {
+std::string GrowthText(double before, double after) {
   const double change = after / before - 1;
   return absl::StrCat(change < 0 ? "-" : "+", PercentText(std::abs(change)));
 }
@@ -58,7 +58,7 @@ std::string CostText(const NearestPlan& nearest) {
     const double more = nearest.seconds - nearest.seconds_before;
     absl::StrAppend(&text, "step ", TimeText(nearest.seconds), ", ", more < 0 ? "-" : "+",
                     TimeText(std::abs(more)), " (",
-                    ChangeText(nearest.seconds_before, nearest.seconds), ")");
+                    GrowthText(nearest.seconds_before, nearest.seconds), ")");
   }
   const int64_t bytes = nearest.bytes - nearest.bytes_before;
   absl::StrAppend(&text, text.empty() ? "" : "; ", ShortBytesText(nearest.bytes), " a device, ",

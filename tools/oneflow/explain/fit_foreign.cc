@@ -62,8 +62,9 @@ absl::StatusOr<foreign::ForeignInput> InputFromFlags(const Arguments& args) {
   }
   if (const std::string text = ValueOfOwn(args, "vocab"); !text.empty()) {
     proto::Model model;
-    RETURN_IF_ERROR(SetField(*FindRow(ModelRows(), "vocab"), text, &model));
-    input.vocab = model.vocab();
+    const Row& row = *FindRow(ModelRows(), "vocab");
+    RETURN_IF_ERROR(SetField(row, text, &model));
+    input.vocab = std::stoll(FieldText(row, model));
   }
   if (const std::string text = ValueOfOwn(args, "batch"); !text.empty()) {
     ASSIGN_OR_RETURN(const BatchSize batch, ParseBatch(text));
@@ -99,7 +100,7 @@ absl::Status ChooseSystem(const Facts& facts) {
 }
 
 // The graph of the nearest model; with differences only if they are accepted.
-absl::StatusOr<GraphSource> SourceOf(const Facts& facts) {
+absl::StatusOr<GraphSource> MakeSource(const Facts& facts) {
   const foreign::ModelFacts& model = facts.model;
   if (!model.model) {
     return InputError("the model", "is not said by the files", "add --model=config.json");
@@ -131,7 +132,7 @@ absl::StatusOr<Question> AskAbout(const Arguments& args, const Facts& facts) {
   }
   ASSIGN_OR_RETURN(question.recipe, foreign::MakeForeignRecipe(facts));
   SearchSpec& spec = question.fit.spec;
-  ASSIGN_OR_RETURN(spec.source, SourceOf(facts));
+  ASSIGN_OR_RETURN(spec.source, MakeSource(facts));
   spec.devices = *facts.devices;
   const proto::Recipe& own = question.recipe.recipe;
   ASSIGN_OR_RETURN(spec.given, RequestFromFlags(WithoutRecipe(args), own));
@@ -140,7 +141,8 @@ absl::StatusOr<Question> AskAbout(const Arguments& args, const Facts& facts) {
   for (const Row& row : RecipeRows()) {
     if (row.searched != Searched::kGiven) ClearField(row, &spec.given.recipe);
   }
-  spec.given.recipe.clear_offload();
+  // A plan that updates on the devices may be better.
+  ClearField(*FindRow(RecipeRows(), "update_on"), &spec.given.recipe);
   question.fit.own = own;
   question.frame = {.model = spec.source.graph.name(),
                     .cluster = spec.given.cluster.name(),

@@ -9,6 +9,8 @@
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/recipe/field_text.h"
+#include "oneflow_core/recipe/row.h"
 #include "oneflow_core/verify/read_plan.h"
 #include "planning/fit/defaults.h"
 #include "planning/search/largest.h"
@@ -19,6 +21,11 @@
 namespace oneflow {
 namespace {
 
+absl::StatusOr<proto::Model> WithSequence(proto::Model said, int64_t sequence) {
+  RETURN_IF_ERROR(SetField(*FindRow(ModelRows(), "sequence"), absl::StrCat(sequence), &said));
+  return said;
+}
+
 // The flags of a model with a name.
 std::string NameFlags(const std::string& word, int64_t sequence, bool approximate) {
   return absl::StrCat(ShellWord("--graph=" + word), " --sequence=", sequence,
@@ -26,9 +33,11 @@ std::string NameFlags(const std::string& word, int64_t sequence, bool approximat
 }
 
 absl::StatusOr<FitModel> FromName(const std::string& word, int64_t sequence, bool approximate) {
-  const auto find = [word, approximate](int64_t length) {
+  const auto find = [word, approximate](int64_t length) -> absl::StatusOr<NamedModel> {
     NamedModelOptions options{.approximate = approximate};
-    if (length > 0) options.said.set_sequence(length);
+    if (length > 0) {
+      ASSIGN_OR_RETURN(options.said, WithSequence({}, length));
+    }
     return FindNamedModel(word, options);
   };
   ASSIGN_OR_RETURN(NamedModel named, find(sequence));
@@ -38,7 +47,7 @@ absl::StatusOr<FitModel> FromName(const std::string& word, int64_t sequence, boo
     model.sequence_note = usual == named.positions ? "default length: the model's"
                                                    : absl::StrCat("default length: the model has ",
                                                                   DigitsText(named.positions));
-    if (usual > 0 && usual != named.model.sequence()) {
+    if (usual > 0 && usual != FindSequence(named.graph)) {
       ASSIGN_OR_RETURN(named, find(usual));
     }
   }
@@ -78,8 +87,7 @@ absl::StatusOr<FitModel> FromGraph(const std::string& path, int64_t sequence) {
   const proto::Model preset = FindPresetModel(model.source.graph);
   if (preset.has_family()) {
     model.with_sequence = [preset](int64_t other) -> absl::StatusOr<GraphSource> {
-      proto::Model said = preset;
-      said.set_sequence(other);
+      ASSIGN_OR_RETURN(const proto::Model said, WithSequence(preset, other));
       ASSIGN_OR_RETURN(const proto::Model complete, CompleteModel(said));
       return GraphSource{BuildModel(complete), "", {}};
     };
