@@ -52,6 +52,27 @@ void AddYaml(const SettingsFile& file, Settings& settings) {
   }
 }
 
+// Megatron-DeepSpeed: the stage of ZeRO is that of DeepSpeed's JSON, where it is there.
+absl::Status AddDeepSpeed(Sources& sources, Settings& words, MegatronForm& form) {
+  form.deepspeed = true;
+  const Setting* named = words.Find("deepspeed_config");
+  if (named == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const SettingsFile* file, FindSettingsFile(sources, named->ValueText()));
+  if (file == nullptr || !file->root.is_object()) return absl::OkStatus();
+  for (Setting& setting : FlattenSettings(*file, file->is_written ? "ds_config:" : "")) {
+    const std::string plain = setting.key.substr(setting.key.find(':') + 1);
+    if (plain == "zero_optimization.stage") {
+      Setting stage = setting;
+      stage.key = "zero_stage";
+      words.Add(std::move(stage));
+      continue;
+    }
+    setting.key = plain;
+    words.Add(std::move(setting));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Facts> ReadMegatron(Sources& sources, const ForeignInput& input) {
   Facts facts;
   facts.system = "megatron-lm";
@@ -79,6 +100,9 @@ absl::StatusOr<Facts> ReadMegatron(Sources& sources, const ForeignInput& input) 
       }
       AddYaml(*file, settings);
       has_yaml = true;
+    }
+    if (words.Has("deepspeed") || words.Has("deepspeed_config")) {
+      RETURN_IF_ERROR(AddDeepSpeed(sources, words, form));
     }
     settings.Append(words);
     if (has_yaml) settings.Put("yaml_cfg", List::kTaken);

@@ -77,9 +77,13 @@ absl::Status FillMegatronFacts(Settings& settings, const MegatronForm& form,
   }
   const std::optional<int64_t> positions = settings.Int("max_position_embeddings");
   facts->settings = settings.all();
+  if (!form.refuses_unknown.empty()) RefuseUnderscores(facts);
   RefuseUnknown(form, facts);
   CompleteDegrees(form.words, facts);
-  if (!form.refuses_unknown.empty()) CheckMegatronRules(settings, positions.value_or(0), facts);
+  if (!form.refuses_unknown.empty()) {
+    CheckMegatronWords(facts);
+    CheckMegatronRules(settings, form, positions.value_or(0), facts);
+  }
   // What Megatron itself makes of a batch that is not given.
   if (!facts->batch.global && facts->batch.micro && facts->degrees.data) {
     facts->batch.global = *facts->batch.micro * *facts->degrees.data;

@@ -21,6 +21,8 @@ struct MegatronForm {
   bool groups_need_switch = true;
   bool selective_by_default = false;  // recompute of the core of attention
   SharedWords words;                  // of degrees and batches
+  // Megatron-DeepSpeed: --deepspeed stands among the flags, whose older names are valid there.
+  bool deepspeed = false;
   // Of a flag that the system does not know; empty if it takes any.
   std::string refuses_unknown;
 };
@@ -46,7 +48,13 @@ void ReadMegatronParallelism(Settings& settings, const MegatronForm& form, int64
 
 // Adds the rules of Megatron-LM's own check that the settings break. `positions`: of
 // max_position_embeddings; 0 if not said.
-void CheckMegatronRules(const Settings& settings, int64_t positions, Facts* facts);
+void CheckMegatronRules(const Settings& settings, const MegatronForm& form, int64_t positions,
+                        Facts* facts);
+
+// Flags with underscores, where the system's have dashes, become unknown.
+void RefuseUnderscores(Facts* facts);
+// Adds what argparse refuses among known flags: choices, whole numbers, values of switches.
+void CheckMegatronWords(Facts* facts);
 
 // Blocks of each slice of "Et*3|(t|)*2L": an input error says what is wrong. `slices` must be a
 // multiple of the stages.

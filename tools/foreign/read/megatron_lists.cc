@@ -69,7 +69,8 @@ constexpr ListedKeys kLists[] = {
      "timing_log_option throughput_window_size runtime_time_unit memory_keys filter_warnings "
      "modules_to_filter set_level_for_all_loggers tensorboard_dir tensorboard_log_interval "
      "tensorboard_queue_size wandb_project wandb_exp_name wandb_entity wandb_save_dir "
-     "no_one_logger one_logger_project one_logger_run_name one_logger_async app_tag_run_name "
+     "no_one_logger enable_one_logger one_logger_project one_logger_run_name one_logger_async "
+     "app_tag_run_name "
      "app_tag_run_version config_logger_dir save_config_filepath profile profile_step_start "
      "profile_step_end profile_ranks use_pytorch_profiler use_nsys_profiler nvtx_ranges "
      "record_shapes record_memory_history memory_snapshot_path "
@@ -119,7 +120,8 @@ constexpr ListedKeys kLists[] = {
      "moe_shared_expert_overlap "
      "overlap_moe_expert_parallel_comm deallocate_pipeline_outputs variable_seq_lengths "
      "calculate_per_token_loss no_position_embedding add_position_embedding "
-     "decoder_num_layers decoder_seq_length "
+     "decoder_num_layers decoder_seq_length async_tensor_model_parallel_allreduce "
+     "scatter_gather_tensors_in_pipeline _cpu_offloading_context rope_fusion "
      "data_parallel_size model_parallel_size yaml_cfg cp_comm_type attention_softmax_in_fp32 "
      "apply_query_key_layer_scaling autocast_dtype enable_autocast params_dtype pipeline_dtype "
      "use_tp_pp_dp_mapping create_all_gather_group standalone_embedding_stage "
@@ -141,6 +143,29 @@ constexpr ListedKeys kLists[] = {
      "num_layers_at_end_in_bf16 fp8_margin fp8_interval moe_router_padding_for_fp8 "
      "moe_router_padding_for_quantization loss_scale_window hysteresis min_loss_scale "
      "initial_loss_scale use_ring_exchange_p2p dataloader_inter_document_masking"},
+    // Of Megatron-DeepSpeed and of scripts before 2022.
+    {kNoEffect,
+     "deepspeed deepspeed_config deepscale deepscale_config deepspeed_mpi data_impl codecarbon_dir "
+     "log_batch_size_to_tensorboard log_optimizer_states_to_tensorboard kill_switch_path "
+     "train_weighted_split_paths train_weighted_split_paths_path valid_weighted_split_paths "
+     "valid_weighted_split_paths_path test_weighted_split_paths test_weighted_split_paths_path "
+     "valid_num_workers abort_on_unmet_fused_kernel_constraints tokenizer_name_or_path inference "
+     "skip_train_iteration_range universal_checkpoint custom_token_counting ds_inference "
+     "ds_pipeline_enabled no_pipeline_parallel train_tokens lr_decay_tokens lr_warmup_tokens "
+     "train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps "
+     "steps_per_print wall_clock_breakdown gradient_clipping zero_optimization.* "
+     "data_types.* bf16.* prescale_gradients zero_allow_untested_optimizer "
+     "zero_force_ds_cpu_optimizer tensorboard.* flops_profiler.* comms_logger.* "
+     "synchronize_each_layer contigious_checkpointing partition_activations profile_backward"},
+    {kNoEquivalent, "fp16.*", "fp16 and its loss scaling: here bf16, of the same bytes"},
+    {kNoEquivalent, "embed_layernorm sync_tp_duplicated_parameters",
+     "a norm behind the table of tokens: 2 rows of weights more"},
+    {kNoEquivalent,
+     "ds_sequence_parallel_size cpu_optimizer cpu_torch_adam checkpoint_in_cpu remote_device "
+     "use_pin_memory mlp_type topk moe_expert_parallel_size moe_min_capacity moe_loss_coeff "
+     "moe_train_capacity_factor moe_eval_capacity_factor curriculum_learning.* data_efficiency.* "
+     "create_moe_param_group use_tutel",
+     "a split, an offload or experts in DeepSpeed's way: see the flags of the same kind here", "1"},
     // Kernels and overlap that is turned off there: here the faster way is taken.
     {kNoEffect,
      "no_masked_softmax_fusion no_bias_gelu_fusion no_bias_swiglu_fusion no_bias_dropout_fusion "
@@ -150,6 +175,7 @@ constexpr ListedKeys kLists[] = {
      "disable_tp_comm_bulk_dgrad disable_tp_comm_bulk_wgrad disable_tp_comm_overlap_ag "
      "disable_tp_comm_overlap_rs disable_tp_comm_split_ag disable_tp_comm_split_rs "
      "tp_comm_overlap_disable_qkv tp_comm_overlap_disable_fc1 disable_parameter_transpose_cache "
+     "DDP_impl no_contiguous_buffers_in_local_ddp no_query_key_layer_scaling "
      "disable_bf16_reduced_precision_matmul moe_router_force_load_balancing "
      "moe_router_force_biased no_data_sharding"},
     {kNoEquivalent,

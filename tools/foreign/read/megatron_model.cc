@@ -76,7 +76,9 @@ void ReadActivation(Settings& settings, ShapeNumbers& s) {
 
 void ReadPositions(Settings& settings, ShapeNumbers& s) {
   std::string type = settings.Text("position_embedding_type").value_or("learned_absolute");
-  if (settings.Bool("use_rotary_position_embeddings").value_or(false)) type = "rope";
+  if (settings.Bool("use_rotary_position_embeddings").value_or(false) || type == "rotary") {
+    type = "rope";
+  }
   s.positions = type == "learned_absolute" || type == "learned" ? "learned" : type;
   const std::optional<int64_t> rows = settings.Int("max_position_embeddings");
   if (s.positions == "learned" && rows) s.position_rows = *rows;
@@ -186,8 +188,24 @@ void ReadExperts(Settings& settings, ShapeNumbers& s) {
   const bool biased = settings.Bool("moe_router_enable_expert_bias").value_or(false);
   const double rate = settings.Number("moe_router_bias_update_rate").value_or(1e-3);
   s.bias_rate = biased ? rate : 0;
-  const std::string balance = settings.Text("moe_router_load_balancing_type").value_or("aux_loss");
-  const double aux = settings.Number("moe_aux_loss_coeff").value_or(0);
+  // Several kinds of balance may be given, each with its coefficient.
+  const nlohmann::json* kinds = settings.Value("moe_router_load_balancing_type");
+  const bool several = kinds != nullptr && kinds->is_array();
+  const std::string balance =
+      several ? "aux_loss" : settings.Text("moe_router_load_balancing_type").value_or("aux_loss");
+  const nlohmann::json* coefficients = settings.Value("moe_aux_loss_coeff");
+  double aux = 0;
+  if (coefficients != nullptr && coefficients->is_array()) {
+    for (const auto& one : *coefficients) {
+      double number = one.is_number() ? one.get<double>() : 0;
+      if (one.is_string() && !absl::SimpleAtod(one.get<std::string>(), &number)) {
+        settings.Refuse("moe_aux_loss_coeff", "is no number");
+      }
+      aux += number;
+    }
+  } else {
+    aux = settings.Number("moe_aux_loss_coeff").value_or(0);
+  }
   s.z_loss = settings.Number("moe_z_loss_coeff").value_or(0);
   const nlohmann::json* frequency = settings.Value("moe_layer_freq");
   if (s.experts == 0) {
@@ -238,8 +256,11 @@ absl::StatusOr<std::optional<ShapeNumbers>> ReadMegatronShape(Settings& settings
   s.head_dim = head_dim.value_or(s.heads > 0 ? s.hidden / s.heads : 0);
   const std::optional<bool> grouped = settings.Bool("group_query_attention");
   const std::optional<int64_t> groups = settings.Int("num_query_groups");
+  // Megatron-DeepSpeed's name.
+  const std::optional<int64_t> kv_heads = settings.Int("num_key_value_heads");
   const bool counts = !form.groups_need_switch || grouped.value_or(false);
   s.groups = counts ? groups.value_or(form.groups_need_switch ? 1 : s.heads) : s.heads;
+  if (kv_heads) s.groups = *kv_heads;
   const std::string norm = settings.Text("normalization").value_or("LayerNorm");
   s.rms_norm = absl::AsciiStrToLower(norm).find("rms") != std::string::npos;
   s.norm_epsilon = 1e-5;
@@ -271,17 +292,20 @@ absl::StatusOr<std::optional<ShapeNumbers>> ReadMegatronShape(Settings& settings
   const bool pads = settings.Bool("should_pad_vocab").value_or(form.pads_vocab);
   const std::optional<int64_t> vocab = FindVocab(settings, input);
   std::optional<int64_t> padded = settings.Int("padded_vocab_size");
-  if (const auto rows = settings.Int("pad_vocab_size"); rows && *rows > 0) padded = rows;
+  // The latter is Megatron-DeepSpeed's.
+  for (const char* key : {"pad_vocab_size", "pad_vocab_size_to"}) {
+    if (const auto rows = settings.Int(key); rows && *rows > 0) padded = rows;
+  }
   if (vocab) {
     const int64_t multiple = divisor.value_or(form.divisible_by) * facts->degrees.tensor;
     facts->model.vocab_given = *vocab;
     s.vocab = pads ? PadVocab(*vocab, multiple) : *vocab;
-    if (padded) s.vocab = *padded;
     facts->model.vocab_rule =
         pads ? absl::StrCat("up to a multiple of ", divisor.value_or(form.divisible_by),
                             " x tensor = ", multiple)
              : "none";
   }
+  if (padded) s.vocab = *padded;
   // A checkpoint, or a folder, has the model.
   const std::pair<bool, Question> needed[] = {
       {layers && hidden && heads, {"the model's layers, width and heads", "--model=config.json"}},

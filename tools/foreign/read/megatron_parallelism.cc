@@ -54,6 +54,11 @@ VirtualStages ReadChunks(Settings& settings, int64_t layers, int64_t pipe, Facts
   if (a_rank) return {*a_rank, true};
   if (size) return {*size, true};
   if (!a_slice || layers == 0) return {};
+  // The embedding and the loss may count as a layer.
+  for (const char* key :
+       {"account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"}) {
+    if (settings.Bool(key).value_or(false)) ++layers;
+  }
   if (*a_slice < 1 || layers % (pipe * *a_slice) != 0) {
     Break(facts, "layers must be a multiple of pipe x layers of a virtual stage",
           absl::StrCat(layers, " is not a multiple of ", pipe, " x ", *a_slice),
@@ -74,8 +79,12 @@ void ReadSchedule(Settings& settings, int64_t layers, Facts* facts) {
   const auto other_last = settings.Int("num_layers_in_last_pipeline_stage");
   if (!first) first = other_first;
   if (!last) last = other_last;
-  const bool embedding = settings.Bool("account_for_embedding_in_pipeline_split").value_or(false);
-  const bool loss = settings.Bool("account_for_loss_in_pipeline_split").value_or(false);
+  bool embedding = settings.Bool("account_for_embedding_in_pipeline_split").value_or(false);
+  bool loss = settings.Bool("account_for_loss_in_pipeline_split").value_or(false);
+  // DeepSpeed counts the layers whose class has such a name: both ends of a tied table.
+  const std::string partition =
+      absl::AsciiStrToLower(settings.Text("pp_partition_method").value_or(""));
+  if (partition.find("embedding") != std::string::npos) embedding = loss = true;
   const nlohmann::json* layout_value = settings.Value("pipeline_model_parallel_layout");
   settings.Int("microbatch_group_size_per_virtual_pipeline_stage");
   settings.Int("microbatch_group_size_per_vp_stage");
@@ -154,6 +163,7 @@ void ReadSharding(Settings& settings, Facts* facts) {
       settings.Text("data_parallel_sharding_strategy").value_or("no_shard");
   const int64_t instances = settings.Int("num_distributed_optimizer_instances").value_or(1);
   const bool keeps = settings.Bool("torch_fsdp2_no_reshard_after_forward").value_or(false);
+  const int64_t zero = settings.Int("zero_stage").value_or(0);
   if (torch_fsdp || (megatron_fsdp && strategy == "optim_grads_params")) {
     sharding.what = "weights";
     sharding.gather = keeps ? "each micro-batch" : "each use";
@@ -162,7 +172,11 @@ void ReadSharding(Settings& settings, Facts* facts) {
     sharding.what = "gradients";
     sharding.gather = "once a step";
     sharding.reduce = "each micro-batch";
-  } else if (distributed || (megatron_fsdp && strategy == "optim")) {
+  } else if (zero >= 2) {
+    sharding.what = zero == 2 ? "gradients" : "weights";
+    sharding.gather = zero == 2 ? "once a step" : "each use";
+    sharding.reduce = "each micro-batch";
+  } else if (distributed || zero == 1 || (megatron_fsdp && strategy == "optim")) {
     sharding.what = "states";
     sharding.gather = "once a step";
   } else {
@@ -177,9 +191,22 @@ void ReadRecompute(Settings& settings, const MegatronForm& form, Facts* facts) {
   RecomputeFacts& recompute = facts->recompute;
   std::string granularity = settings.Text("recompute_granularity").value_or("");
   if (settings.Bool("recompute_activations").value_or(false)) granularity = "selective";
-  if (settings.Bool("checkpoint_activations").value_or(false)) granularity = "full";
-  const std::string method = settings.Text("recompute_method").value_or("");
-  const std::optional<int64_t> count = settings.Int("recompute_num_layers");
+  std::string method = settings.Text("recompute_method").value_or("");
+  std::optional<int64_t> count = settings.Int("recompute_num_layers");
+  // Older names, of which the first has a method and a number of layers of its own.
+  if (settings.Bool("checkpoint_activations").value_or(false)) {
+    granularity = "full";
+    if (method.empty()) method = "uniform";
+  }
+  settings.Bool("deepspeed_activation_checkpointing");
+  const auto old_method = settings.Text("activations_checkpoint_method");
+  const auto old_count = settings.Int("activations_checkpoint_num_layers");
+  const auto older_count = settings.Int("checkpoint_num_layers");
+  if (old_method) {
+    granularity = "full";
+    method = *old_method;
+  }
+  if (!count) count = old_count ? old_count : older_count;
   const nlohmann::json* modules = settings.Value("recompute_modules");
   std::vector<std::string> names;
   if (modules != nullptr) {

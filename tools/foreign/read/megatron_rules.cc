@@ -101,6 +101,10 @@ void CheckExperts(Rules& rules, const Facts& facts) {
                 "num_experts must be non None to use expert-parallel", "--num-experts N");
     return;
   }
+  if (experts == 0 && facts.model.model && rules.IsOn("moe_ffn_hidden_size")) {
+    rules.Break("moe_ffn_hidden_size", "a width of experts needs experts",
+                "moe_ffn_hidden_size is set but num_moe_experts is None.", "--num-experts N");
+  }
   if (experts == 0) return;
   if (experts % d.expert != 0) {
     rules.Break("expert_model_parallel_size", "experts must be a multiple of their degree",
@@ -114,6 +118,25 @@ void CheckExperts(Rules& rules, const Facts& facts) {
                 "When using MoE and tensor parallelism, sequence parallelism must be used",
                 "--sequence-parallel");
   }
+  if (rules.Text("moe_router_topk") == "1" && !rules.IsOn("moe_router_pre_softmax") &&
+      rules.Text("moe_router_score_function") != "sigmoid") {
+    rules.Break("moe_router_topk", "one expert a token needs its softmax before the choice",
+                "Please use --moe-router-pre-softmax when topk is 1.", "--moe-router-pre-softmax");
+  }
+  if (rules.IsOn("moe_router_enable_expert_bias") &&
+      rules.Text("moe_router_score_function") != "sigmoid" &&
+      rules.Text("moe_router_score_function") != "sqrtsoftplus") {
+    rules.Break("moe_router_enable_expert_bias", "biases of experts need scores of sigmoid",
+                "Expert bias for aux-loss-free routing only supports 'sigmoid' and "
+                "'sqrtsoftplus' score functions.",
+                "--moe-router-score-function sigmoid");
+  }
+  if (rules.IsOn("moe_pad_expert_input_to_capacity") &&
+      rules.Text("moe_expert_capacity_factor").empty()) {
+    rules.Break("moe_pad_expert_input_to_capacity", "there is a capacity to pad to",
+                "moe_expert_capacity_factor must be set to use moe_pad_expert_input_to_capacity",
+                "--moe-expert-capacity-factor N");
+  }
   const int64_t product = d.expert * d.expert_tensor * d.pipe;
   if (facts.devices && *facts.devices % product != 0) {
     rules.Break("expert_model_parallel_size", "GPUs must be a multiple of expert x tensor x pipe",
@@ -126,8 +149,151 @@ void CheckExperts(Rules& rules, const Facts& facts) {
   }
 }
 
-void CheckRecompute(Rules& rules) {
+// What must be said, and what is said twice.
+void CheckRequired(Rules& rules, const Settings& settings) {
+  const bool from_checkpoint = rules.IsOn("use_checkpoint_args") || settings.Has("yaml_cfg");
+  if (settings.Has("num_layers") && settings.Has("hidden_size") && !from_checkpoint) {
+    for (const auto& [key, flag] :
+         {std::pair{"max_position_embeddings", "--max-position-embeddings"},
+          {"micro_batch_size", "--micro-batch-size"},
+          {"num_attention_heads", "--num-attention-heads"}}) {
+      if (settings.Has(key)) continue;
+      rules.Break("num_layers", absl::StrCat(flag, " must be given"),
+                  absl::StrCat(key, " argument is None"), absl::StrCat(flag, " N"),
+                  absl::StrCat(flag, " is missing"));
+    }
+  }
+  rules.Exclude("num_layers", "encoder_num_layers",
+                "cannot have both num-layers and encoder-num-layers specified");
+  rules.Exclude("seq_length", "encoder_seq_length", "assert args.encoder_seq_length is None");
+  rules.Exclude("mock_data", "data_path",
+                "A single data source must be provided in training mode, else None");
+  rules.Exclude("step_batch_size_schedule", "global_batch_size",
+                "Cannot specify both --step-batch-size-schedule and --global-batch-size");
+  if (rules.IsOn("no_position_embedding") && rules.Text("position_embedding_type") != "rope") {
+    rules.Break("no_position_embedding", "positions are switched off by their type",
+                "--no-position-embedding is deprecated, use --position-embedding-type",
+                "--position-embedding-type rope");
+  }
+  const std::string style = rules.Text("weight_decay_incr_style");
+  const bool ends = settings.Has("start_weight_decay") && settings.Has("end_weight_decay");
+  if ((style == "linear" || style == "cosine") && !ends) {
+    rules.Break("weight_decay_incr_style", "a weight decay that grows has two ends",
+                "assert args.start_weight_decay is not None",
+                "--start-weight-decay and --end-weight-decay");
+  }
+  if (rules.IsOn("fp16_lm_cross_entropy") && !rules.IsOn("fp16")) {
+    rules.Break("fp16_lm_cross_entropy", "a loss in fp16 needs fp16",
+                "lm cross entropy in fp16 only support in fp16 mode.", "leave it out");
+  }
+  if (rules.IsOn("fp32_residual_connection") && !rules.IsOn("fp16") && !rules.IsOn("bf16")) {
+    rules.Break("fp32_residual_connection", "a residual in f32 needs a narrow type beside it",
+                "residual connection in fp32 only supported when using fp16 or bf16.", "--bf16");
+  }
+  if (rules.IsOn("fp4_param_gather") && !settings.Has("fp4_format")) {
+    rules.Break("fp4_param_gather", "weights in FP4 need products in FP4",
+                "--fp4-param-gather must be used together with --fp4-format.", "--fp4-format e2m1");
+  }
+  if (rules.IsOn("fp8_param_gather") && !settings.Has("fp8_format") && !settings.Has("fp8")) {
+    rules.Break("fp8_param_gather", "weights in FP8 need products in FP8",
+                "fp8_param must be used together with fp8 mode.", "--fp8-format hybrid");
+  }
+}
+
+// Offload, and what is kept of activations.
+void CheckMemory(Rules& rules, const Facts& facts) {
+  if (rules.IsOn("optimizer_cpu_offload") && !rules.IsOn("use_precision_aware_optimizer")) {
+    rules.Break("optimizer_cpu_offload", "an optimizer on the host must know its precision",
+                "The optimizer cpu offload must be used in conjunction with "
+                "`--use-precision-aware-optimizer`",
+                "--use-precision-aware-optimizer");
+  }
+  if (rules.IsOn("use_precision_aware_optimizer") && !rules.IsOn("use_distributed_optimizer") &&
+      !rules.IsOn("use_megatron_fsdp")) {
+    rules.Break("use_precision_aware_optimizer", "states of other precision must be split",
+                "precision-aware optimizer only supported with distributed optimizer",
+                "--use-distributed-optimizer");
+  }
+  const std::string blocks = rules.Text("cpu_offloading_num_layers");
+  if (!blocks.empty() && blocks != "0") {
+    if (facts.degrees.pipe > 1) {
+      rules.Break("cpu_offloading_num_layers", "activations go to the host without a pipeline",
+                  "Currently there is no support for Pipeline parallelism with CPU offloading",
+                  "--pipeline-model-parallel-size 1");
+    }
+    if (rules.IsOn("recompute_granularity") || rules.IsOn("recompute_activations")) {
+      rules.Break("cpu_offloading_num_layers", "activations go to the host or are recomputed",
+                  "CPU offloading does not work when activation recomputation is enabled",
+                  "leave out --recompute-granularity or --cpu-offloading-num-layers");
+    }
+  }
+  if (!rules.IsOn("distribute_saved_activations")) return;
+  if (facts.degrees.tensor < 2) {
+    rules.Break("distribute_saved_activations", "what is kept is split over tensor",
+                "can distribute recomputed activations only across tensor model parallel groups",
+                "leave it out");
+  } else if (rules.Text("recompute_granularity") != "full") {
+    rules.Break("distribute_saved_activations", "what is kept is split in full recompute",
+                "distributed recompute activations is only application to full recompute "
+                "granularity",
+                "--recompute-granularity full");
+  } else if (facts.sequence_parallel) {
+    rules.Break("distribute_saved_activations", "what is kept is split once",
+                "distribute_saved_activations: True must be false when sequence parallel is "
+                "enabled: True",
+                "leave out --distribute-saved-activations");
+  }
+}
+
+void CheckFullySharded(Rules& rules, const Settings& settings) {
+  const std::string format = rules.Text("ckpt_format");
+  if (rules.IsOn("use_megatron_fsdp") && settings.Has("ckpt_format") && format != "fsdp_dtensor") {
+    rules.Break("ckpt_format", "Megatron-FSDP has a checkpoint format of its own",
+                "Megatron-FSDP requires the `fsdp_dtensor` checkpointing format.",
+                "--ckpt-format fsdp_dtensor");
+  }
+  if (format == "fsdp_dtensor" && !rules.IsOn("use_megatron_fsdp")) {
+    rules.Break("ckpt_format", "the checkpoint format is that of Megatron-FSDP",
+                "--ckpt-format fsdp_dtensor is only tested with Megatron FSDP.",
+                "--use-megatron-fsdp, or --ckpt-format torch_dist");
+  }
+  if (!rules.IsOn("use_torch_fsdp2")) return;
+  if (!rules.IsOn("untie_embeddings_and_output_weights")) {
+    rules.Break("use_torch_fsdp2", "FSDP of PyTorch shares no weights",
+                "--use-torch-fsdp2 requires --untie-embeddings-and-output-weights",
+                "--untie-embeddings-and-output-weights");
+  }
+  if (rules.IsOn("fp16")) {
+    rules.Break("fp16", "FSDP of PyTorch has no fp16",
+                "--use-torch-fsdp2 not supported with fp16 yet", "--bf16");
+  }
+  if (!rules.IsOn("no_gradient_accumulation_fusion")) {
+    rules.Break("use_torch_fsdp2", "FSDP of PyTorch adds up gradients itself",
+                "--use-torch-fsdp2 is not supported with gradient accumulation fusion",
+                "--no-gradient-accumulation-fusion");
+  }
+}
+
+void CheckRecompute(Rules& rules, const Facts& facts) {
   const std::string granularity = rules.Text("recompute_granularity");
+  const std::string modules = rules.Text("recompute_modules");
+  if (granularity == "selective" && !rules.Text("recompute_num_layers").empty()) {
+    rules.Break("recompute_num_layers", "selective recompute has no number of layers",
+                "When using recompute_granularity: selective recompute_num_layers must be None.",
+                "leave out --recompute-num-layers");
+  }
+  if (granularity == "selective" && modules.find("moe_act") != std::string::npos &&
+      !rules.IsOn("moe_grouped_gemm")) {
+    rules.Break("recompute_modules", "moe_act is a part of grouped products",
+                "moe_act in recompute_modules is only supported with moe_grouped_gemm.",
+                "--moe-grouped-gemm");
+  }
+  if (granularity == "selective" && modules.find("mla_up_proj") != std::string::npos &&
+      !rules.IsOn("multi_latent_attention")) {
+    rules.Break("recompute_modules", "mla_up_proj is a part of latent attention",
+                "mla_up_proj in recompute_modules is only supported with multi_latent_attention.",
+                "leave out mla_up_proj");
+  }
   if (granularity == "selective" && rules.IsOn("recompute_method")) {
     rules.Break("recompute_method", "selective recompute has no method",
                 "recompute method is not yet supported for selective recomputing granularity",
@@ -196,7 +362,8 @@ void CheckInterleaving(Rules& rules, const Facts& facts) {
 
 }  // namespace
 
-void CheckMegatronRules(const Settings& settings, int64_t positions, Facts* facts) {
+void CheckMegatronRules(const Settings& settings, const MegatronForm& form, int64_t positions,
+                        Facts* facts) {
   Rules rules(settings, facts);
   constexpr std::pair<const char*, const char*> kOld[] = {
       {"batch_size", "--micro-batch-size"},
@@ -204,7 +371,7 @@ void CheckMegatronRules(const Settings& settings, int64_t positions, Facts* fact
       {"model_parallel_size", "--tensor-model-parallel-size"},
       {"checkpoint_activations", "--recompute-activations"}};
   for (const auto& [old, instead] : kOld) {
-    if (!settings.Has(old)) continue;
+    if (!rules.IsOn(old) || form.deepspeed) continue;
     rules.Break(old, "the flag is no longer valid",
                 absl::StrCat(settings.Find(old)->name, " is no longer valid, use ", instead),
                 instead);
@@ -212,7 +379,10 @@ void CheckMegatronRules(const Settings& settings, int64_t positions, Facts* fact
   CheckSteps(rules);
   CheckNumbers(rules, *facts, positions);
   CheckExperts(rules, *facts);
-  CheckRecompute(rules);
+  CheckRecompute(rules, *facts);
+  CheckRequired(rules, settings);
+  CheckMemory(rules, *facts);
+  CheckFullySharded(rules, settings);
   CheckOverlap(rules, *facts);
   CheckInterleaving(rules, *facts);
   rules.Exclude("fp16", "bf16", "assert not args.bf16");

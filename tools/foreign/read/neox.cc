@@ -28,7 +28,8 @@ bool IsNeoxFile(const nlohmann::ordered_json& root) {
       keys += key == known;
     }
   }
-  return keys >= 2 && !root.contains("distributed_type") && !root.contains("architectures");
+  return keys >= 2 && !root.contains("language_model") && !root.contains("distributed_type") &&
+         !root.contains("architectures");
 }
 
 bool NeoxKnows(const Sources& sources) {

@@ -146,7 +146,11 @@ std::optional<double> Settings::Number(std::string_view key) {
   // Python and TOML write 30_000.
   text.erase(std::remove(text.begin(), text.end(), '_'), text.end());
   if (setting->is_switch || !absl::SimpleAtod(text, &number) || !std::isfinite(number)) {
-    Refuse(key, "is no number");
+    const bool is_open = text.find_first_of("$`") != std::string::npos;
+    Refuse(key, "is no number",
+           is_open ? "give the script what it lacks: `oneflow fit -- NAME=8 bash run.sh WORDS`, or "
+                     "write the number"
+                   : "");
     return std::nullopt;
   }
   return number;

@@ -68,7 +68,7 @@ class Arithmetic {
       const std::optional<long long> value = Sum();
       return Take(')') ? value : std::nullopt;
     }
-    Take('$');
+    const bool names = Take('$');
     const bool brace = Take('{');
     Skip();
     const size_t begin = at_;
@@ -76,7 +76,8 @@ class Arithmetic {
     const std::string word(text_.substr(begin, at_ - begin));
     if (brace && !Take('}')) return std::nullopt;
     if (word.empty()) return std::nullopt;
-    if (!(absl::ascii_isalpha(word[0]) || word[0] == '_')) {
+    // $1 is an argument of the script, 1 is a number.
+    if (!names && !(absl::ascii_isalpha(word[0]) || word[0] == '_')) {
       long long value = 0;
       return absl::SimpleAtoi(word, &value) && std::abs(value) < (1LL << 62)
                  ? std::optional<long long>(value)

@@ -77,7 +77,7 @@ TEST_CASE("conditions on strings and numbers are read") {
 
 TEST_CASE("what is beyond the subset is named, and acts on nothing") {
   const Script script = ReadScript(
-      "N=$(nproc)\nfor i in 1 2; do\n  X=$i\ndone\nif [ -f file ]; then X=1; else X=2; fi\n"
+      "N=$(nproc)\nfor i in $(seq 2); do\n  X=$i\ndone\nif [ -f file ]; then X=1; else X=2; fi\n"
       "while read line; do X=3; done < f\nhelp() { X=4; }\nsource env.sh\n"
       "run --n $N --x ${X:-0} --h $HEAD $GONE ${Y%.*}\n",
       "run.sh", {});
@@ -89,12 +89,63 @@ TEST_CASE("what is beyond the subset is named, and acts on nothing") {
     return std::find(unread.begin(), unread.end(), note) != unread.end();
   };
   CHECK(names("run.sh:1: $(nproc)"));
-  CHECK(names("run.sh:2: for i in 1 2; do"));
+  CHECK(names("run.sh:2: for i in $(seq 2); do"));
   CHECK(names("run.sh:5: if [ -f file ]; "));
   CHECK(names("run.sh:6: while read line; do X=3; done < f"));
   CHECK(names("run.sh:8: source env.sh"));
   CHECK(names("run.sh:9: $HEAD, which nothing sets"));
   CHECK(names("run.sh:9: ${Y%.*}"));
+}
+
+TEST_CASE("functions, loops and arguments") {
+  CHECK(LastWords("f() { run --n $1 \"$@\" $#; }\nf 8 'a b'\n") ==
+        Texts{"run", "--n", "8", "8", "a b", "2"});
+  CHECK(LastWords("function f {\n X=$1\n}\nf 4\nrun $X $1\n") == Texts{"run", "4"});
+  CHECK(LastWords("for i in 1 2 3; do A+=\" $i\"; done\nrun $A\n") == Texts{"run", "1", "2", "3"});
+  CHECK(LastWords("N=4\nif (( N > 1 && 1 )); then X=1; fi\nif (( N >= 4 )); then Y=2; fi\n"
+                  "run ${X:-0} $Y\n") == Texts{"run", "0", "2"});
+  const Script script =
+      ReadScript("run $1 ${2:-x} ${10} $(( ${1} + 1 ))\n", "run.sh", {}, {}, {"7"});
+  CHECK(script.commands[0].words.size() == 4);
+  CHECK(script.commands[0].words[3].text == "8");
+  // Neither ends by itself.
+  ReadScript("f() { f; f; }\nf\n", "run.sh", {});
+  std::string loops;
+  for (int i = 0; i < 20; ++i) loops += "for a in 1 2 3 4; do ";
+  ReadScript(loops + "run", "run.sh", {});
+}
+
+TEST_CASE("what is not read stays one word") {
+  CHECK(LastWords("H=$(scontrol show hostnames $L | head -n 1)\nbash -c \"run $H:80 b\"\n") ==
+        Texts{"run", "$(scontrol...):80", "b"});
+}
+
+TEST_CASE("a variable that grows from nothing") {
+  CHECK(LastWords("M=\"$M --a\"; M=\"${M} --b\"; N=${N-4}\nrun $M $N\n") ==
+        Texts{"run", "--a", "--b", "4"});
+}
+
+TEST_CASE("an array within a text") {
+  CHECK(LastWords("A=(--x 1 --y)\nC=\"run ${A[@]} z\"\neval $C\n") ==
+        Texts{"run", "--x", "1", "--y", "z"});
+  CHECK(LastWords("A=(--x 1)\nsbatch <<E\nrun ${A[@]}\nE\n") == Texts{"run", "--x", "1"});
+}
+
+TEST_CASE("other scripts: sourced, started and submitted") {
+  const ShellFiles files =
+      [](const std::string& name) -> std::optional<std::pair<std::string, std::string>> {
+    if (name.ends_with("env.sh")) return std::pair("env.sh", "X=3\n");
+    if (name == "job.sh") return std::pair("job.sh", "#SBATCH -N 2\nrun $A ${X:-0} ${E:-0}\n");
+    return std::nullopt;
+  };
+  const Script script = ReadScript(
+      "source $(dirname $0)/env.sh\nexport E=5\nA=1 sbatch -G 8 job.sh\n", "go.sh", {}, files);
+  REQUIRE(script.commands.size() == 1);
+  CHECK(script.commands[0].words.size() == 7);  // sbatch -G 8 run 1 0 5
+  CHECK(script.commands[0].words[5].text == "0");
+  CHECK(script.commands[0].words[6].where == "job.sh:2");
+  REQUIRE(script.sbatch.size() == 2);
+  CHECK(script.sbatch[1].text == "2");
 }
 
 TEST_CASE("eval and bash -c are read again") {

@@ -18,6 +18,23 @@ bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 bool StartsName(char c) { return absl::ascii_isalpha(c) || c == '_'; }
 bool ContinuesName(char c) { return absl::ascii_isalnum(c) || c == '_'; }
 
+// What is not read, as one word, which stays one where a shell reads it again: "$(date +%s)" is
+// "$(date...)".
+ShellText AsWritten(std::string written, int line) {
+  const size_t blank = written.find_first_of(" \t\r\n'\"|;&");
+  if (blank != std::string::npos) {
+    const char close = written[0] == '`' ? '`' : written.starts_with("${") ? '}' : ')';
+    const bool doubled = written.starts_with("$((");
+    written = written.substr(0, std::max<size_t>(blank, 2));
+    std::replace_if(written.begin(), written.end(), absl::ascii_isspace, '.');
+    written += doubled ? "...))" : "...";
+    if (!doubled) written += close;
+  }
+  ShellText same;
+  same.Add(written, line);
+  return same;
+}
+
 }  // namespace
 
 int ShellCursor::Line() const {
@@ -30,6 +47,11 @@ std::string ShellCursor::Place(int line) const { return absl::StrCat(name, ":", 
 void ShellCursor::Unread(int line, std::string_view what) {
   if (!live) return;
   std::string short_text(what.substr(0, what.find('\n')));
+  // It was named where it stands.
+  if (short_text.ends_with("...)") || short_text.ends_with("...`") ||
+      short_text.ends_with("...}")) {
+    return;
+  }
   if (short_text.size() > 80) short_text = short_text.substr(0, 77) + "...";
   const std::string note = absl::StrCat(Place(line), ": ", short_text);
   auto& unread = script.unread;
@@ -103,7 +125,8 @@ bool ShellCursor::ReadWord(std::vector<ShellText>* fields, bool splits, bool in_
         break;
       }
       if (i > 0) {
-        if (splits || is_list) {
+        // A="${LIST[@]}" is one text.
+        if (splits && (is_list || !quoted)) {
           end_field();
         } else {
           field.Add(' ', Line());
@@ -185,9 +208,10 @@ bool ShellCursor::ReadWord(std::vector<ShellText>* fields, bool splits, bool in_
 }
 
 std::vector<ShellText> ShellCursor::Lookup(const std::string& variable, bool* known) const {
-  const auto found = variables.find(variable);
+  const auto found = variables.find(variable == "*" ? "@" : variable);
   *known = found != variables.end();
   if (!*known || found->second.elements.empty()) return {};
+  if (variable == "@" || variable == "*") return found->second.elements;
   return {found->second.elements[0]};
 }
 
@@ -198,8 +222,8 @@ std::vector<ShellText> ShellCursor::Unset(size_t begin, int line, const std::str
   const char after = Peek();
   const bool is_part =
       quoted || !absl::ascii_isspace(before) || !(absl::ascii_isspace(after) || after == '\0');
-  const bool is_argument = variable == "@" || variable == "*" ||
-                           (variable.size() == 1 && absl::ascii_isdigit(variable[0]));
+  const bool is_argument =
+      variable == "@" || variable == "*" || (!variable.empty() && absl::ascii_isdigit(variable[0]));
   if (!is_argument) Unread(line, absl::StrCat("$", variable, ", which nothing sets"));
   if (is_argument || (!is_part && !keep_unset)) return {};
   ShellText as_written;
@@ -236,9 +260,7 @@ std::vector<ShellText> ShellCursor::ReadExpansion(bool* is_list, bool quoted) {
   const size_t begin = at;
   const int line = Line();
   const auto as_written = [&] {
-    ShellText same;
-    same.Add(text.chars.substr(begin, at - begin), line);
-    return std::vector<ShellText>{same};
+    return std::vector<ShellText>{AsWritten(text.chars.substr(begin, at - begin), line)};
   };
   if (Peek() == '`') {
     const size_t end = text.chars.find('`', at + 1);
@@ -301,9 +323,7 @@ std::vector<ShellText> ShellCursor::ReadBraces(bool* is_list, bool quoted) {
   const auto not_read = [&] {
     skip_to_end();
     Unread(line, text.chars.substr(begin, at - begin));
-    ShellText same;
-    same.Add(text.chars.substr(begin, at - begin), line);
-    return std::vector<ShellText>{same};
+    return std::vector<ShellText>{AsWritten(text.chars.substr(begin, at - begin), line)};
   };
   if (depth > kMostDepth) return not_read();
   const bool counts = Peek() == '#' && StartsName(Peek(1));
@@ -313,10 +333,15 @@ std::vector<ShellText> ShellCursor::ReadBraces(bool* is_list, bool quoted) {
     variable += Peek();
     ++at;
   }
-  const auto found = variables.find(variable);
+  const bool is_all = variable == "@" || variable == "*";
+  const auto found = variables.find(is_all ? "@" : variable);
   const bool known = found != variables.end();
   std::vector<ShellText> value;
   if (known && !found->second.elements.empty()) value = {found->second.elements[0]};
+  if (known && is_all) {
+    value = found->second.elements;
+    *is_list = variable == "@";
+  }
   if (Peek() == '[') {
     const size_t close = text.chars.find(']', at);
     if (close == std::string::npos) return not_read();
@@ -401,102 +426,6 @@ ShellText ShellCursor::ExpandAll(const ShellText& source) {
     if (inner.at == before) ++inner.at;
   }
   return result;
-}
-
-bool ShellCursor::ReadRedirection(std::string* target) {
-  const size_t begin = at;
-  size_t look = at;
-  while (look < text.chars.size() && absl::ascii_isdigit(text.chars[look])) ++look;
-  if (look < text.chars.size() && text.chars[look] == '&' && look == at && Peek(1) == '>') ++look;
-  const char c = look < text.chars.size() ? text.chars[look] : '\0';
-  if (c != '<' && c != '>') return false;
-  at = look;
-  if (Looking("<<<")) {
-    at += 3;
-  } else if (Looking("<<")) {
-    at += 2;
-    HereDocument document;
-    document.strips_tabs = Peek() == '-';
-    if (document.strips_tabs) ++at;
-    SkipBlanks();
-    document.expands = Peek() != '\'' && Peek() != '"' && Peek() != '\\';
-    std::vector<ShellText> word;
-    const bool was_live = live;
-    ReadWord(&word, /*splits=*/false);
-    live = was_live;
-    document.end = word.empty() ? "" : word[0].chars;
-    document.is_live = live;
-    here_.push_back(document);
-    return true;
-  } else if (Peek() == '<' && Peek(1) == '(') {
-    ++at;
-    Unread(Line(), text.chars.substr(begin, 20));
-    ReadParenthesized();
-    return true;
-  } else {
-    const bool out = Peek() == '>';
-    while (Peek() == '<' || Peek() == '>' || Peek() == '|' || Peek() == '&') ++at;
-    SkipBlanks();
-    std::vector<ShellText> word;
-    ReadWord(&word, /*splits=*/false);
-    if (out && !word.empty() && text.chars[begin] != '2') *target = word[0].chars;
-    return true;
-  }
-  SkipBlanks();
-  std::vector<ShellText> word;
-  ReadWord(&word, /*splits=*/false);
-  return true;
-}
-
-void ShellCursor::EndHereCommand(const std::string& target) {
-  for (; here_of_command_ < here_.size(); ++here_of_command_) {
-    here_[here_of_command_].target = target;
-  }
-}
-
-void ShellCursor::ReadHereDocuments() {
-  for (const HereDocument& document : here_) {
-    ShellText body;
-    const int line = Line();
-    while (!AtEnd()) {
-      size_t end = text.chars.find('\n', at);
-      if (end == std::string::npos) end = text.chars.size();
-      size_t begin = at;
-      while (document.strips_tabs && begin < end && text.chars[begin] == '\t') ++begin;
-      std::string_view here = std::string_view(text.chars).substr(begin, end - begin);
-      if (here.ends_with('\r')) here.remove_suffix(1);
-      at = std::min(end + 1, text.chars.size());
-      if (here == document.end) break;
-      for (size_t i = begin; i < end; ++i) body.Add(text.chars[i], text.lines[i]);
-      body.Add('\n', text.lines[begin < text.lines.size() ? begin : text.lines.size() - 1]);
-    }
-    if (!document.is_live || document.target.empty()) continue;
-    ShellText written = body;
-    if (document.expands) {
-      // Quotes stay as they are in a here-document.
-      ShellCursor inner(body, name, variables, script);
-      inner.keep_unset = true;
-      written = {};
-      while (!inner.AtEnd() && written.chars.size() < kMostText) {
-        if (inner.Peek() == '\\' &&
-            std::string_view("$`\\").find(inner.Peek(1)) != std::string_view::npos) {
-          written.Add(inner.Peek(1), inner.Line());
-          inner.at += 2;
-        } else if (inner.Peek() == '$' || inner.Peek() == '`') {
-          bool is_list = false;
-          for (const ShellText& part : inner.ReadExpansion(&is_list, /*quoted=*/true)) {
-            written.Add(part);
-          }
-        } else {
-          written.Add(inner.Peek(), inner.Line());
-          ++inner.at;
-        }
-      }
-    }
-    script.written.push_back({document.target, written.chars, line});
-  }
-  here_.clear();
-  here_of_command_ = 0;
 }
 
 }  // namespace oneflow::foreign

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <system_error>
 
 #include "absl/strings/ascii.h"
@@ -85,12 +86,44 @@ const ScriptCommand* ChooseCommand(const Script& script) {
   return best;
 }
 
-absl::Status AddScript(const std::string& text, const std::string& name, Sources& sources) {
-  if (sources.launch) {
-    return InputError(name, "is a second script, and one starts a training",
-                      "give one script, and files of settings beside it");
+// Scripts that others may start: by the name of their file.
+class Scripts {
+ public:
+  Scripts(const std::vector<std::pair<fs::path, std::string>>& given, fs::path folder)
+      : given_(given), folder_(std::move(folder)) {}
+
+  // `named` may begin with what is not read: "$(dirname $0)/env.sh".
+  std::optional<std::pair<std::string, std::string>> Find(const std::string& named) {
+    const fs::path path(named);
+    const std::string base = path.filename();
+    if (base.empty() || base.find_first_of("$`") != std::string::npos) return std::nullopt;
+    for (const auto& [file, text] : given_) {
+      if (file.filename() != base) continue;
+      used_.insert(file);
+      return std::pair(base, text);
+    }
+    for (const fs::path& candidate : {folder_ / path, folder_ / base, path}) {
+      std::error_code ignored;
+      if (!fs::is_regular_file(candidate, ignored)) continue;
+      if (fs::file_size(candidate, ignored) > kMostScript) continue;
+      absl::StatusOr<std::string> text = ReadFile(candidate);
+      if (!text.ok()) continue;
+      used_.insert(candidate);
+      return std::pair(base, *std::move(text));
+    }
+    return std::nullopt;
   }
-  const Script script = ReadScript(text, name, SlurmVariables(text));
+
+  // Files that were found.
+  const std::set<fs::path>& used() const { return used_; }
+
+ private:
+  const std::vector<std::pair<fs::path, std::string>>& given_;
+  const fs::path folder_;
+  std::set<fs::path> used_;
+};
+
+absl::Status TakeLaunch(const Script& script, const std::string& name, Sources& sources) {
   sources.unread.insert(sources.unread.end(), script.unread.begin(), script.unread.end());
   const ScriptCommand* command = ChooseCommand(script);
   if (command == nullptr) {
@@ -114,6 +147,57 @@ absl::Status AddScript(const std::string& text, const std::string& name, Sources
   return absl::OkStatus();
 }
 
+// One of the scripts starts the training; the others are those that it sources or starts.
+absl::Status AddScripts(const std::vector<std::pair<fs::path, std::string>>& scripts,
+                        Sources& sources) {
+  std::vector<Script> read;
+  std::set<fs::path> used;
+  for (const auto& [path, text] : scripts) {
+    Scripts others(scripts, path.parent_path());
+    read.push_back(ReadScript(text, path.filename(), SlurmVariables(text),
+                              [&](const std::string& named) { return others.Find(named); }));
+    for (const fs::path& file : others.used()) {
+      if (file != path) used.insert(file);
+    }
+  }
+  const Script* root = nullptr;
+  fs::path root_path;
+  for (size_t i = 0; i < scripts.size(); ++i) {
+    const fs::path& path = scripts[i].first;
+    if (used.count(path) > 0 && (root != nullptr || i + 1 < scripts.size())) continue;
+    if (root != nullptr) {
+      return InputError(std::string(path.filename()),
+                        "is a second script, and one starts a training",
+                        "give one script, and files of settings beside it");
+    }
+    root = &read[i];
+    root_path = path;
+  }
+  sources.folder = root_path.parent_path();
+  return TakeLaunch(*root, root_path.filename(), sources);
+}
+
+// bash run.sh 8 4: the script, its arguments and the variables before it.
+absl::Status TakeScriptOfWords(const Launch& words, Sources& sources) {
+  const fs::path path(words.program);
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  std::map<std::string, std::string> variables = SlurmVariables(text);
+  for (const auto& [name, word] : words.environment) variables[name] = word.text;
+  std::vector<std::string> arguments;
+  for (const Word& word : words.arguments) arguments.push_back(word.text);
+  const std::vector<std::pair<fs::path, std::string>> none;
+  Scripts others(none, path.parent_path());
+  const Script script = ReadScript(
+      text, path.filename(), variables,
+      [&](const std::string& named) { return others.Find(named); }, arguments);
+  sources.names.push_back(path);
+  sources.folder = path.parent_path();
+  const std::vector<Setting> outer = words.settings;
+  RETURN_IF_ERROR(TakeLaunch(script, path.filename(), sources));
+  sources.launch->settings.insert(sources.launch->settings.begin(), outer.begin(), outer.end());
+  return absl::OkStatus();
+}
+
 // "model.layers=4", "+model.layers=4", "~model.layers".
 bool IsOverride(const std::string& text) {
   const size_t equal = text.find('=');
@@ -130,6 +214,7 @@ bool IsOverride(const std::string& text) {
 absl::StatusOr<Sources> ReadSources(const std::vector<std::string>& files,
                                     const std::vector<std::string>& words) {
   Sources sources;
+  std::vector<std::pair<fs::path, std::string>> scripts;
   for (const std::string& file : files) {
     const fs::path path(file);
     ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
@@ -139,8 +224,7 @@ absl::StatusOr<Sources> ReadSources(const std::vector<std::string>& files,
     sources.names.push_back(file);
     if (sources.folder.empty()) sources.folder = path.parent_path();
     if (IsScript(path, text)) {
-      sources.folder = path.parent_path();
-      RETURN_IF_ERROR(AddScript(text, path.filename(), sources));
+      scripts.emplace_back(path, text);
       continue;
     }
     // Hosts of DeepSpeed: "node0 slots=8" lines.
@@ -148,6 +232,7 @@ absl::StatusOr<Sources> ReadSources(const std::vector<std::string>& files,
     ASSIGN_OR_RETURN(SettingsFile settings, ParseSettingsFile(text, path, path.filename()));
     sources.files.push_back(std::move(settings));
   }
+  if (!scripts.empty()) RETURN_IF_ERROR(AddScripts(scripts, sources));
   if (words.empty()) return sources;
   if (sources.launch) {
     return InputError("the words behind --", "are a second command beside that of a script",
@@ -156,6 +241,12 @@ absl::StatusOr<Sources> ReadSources(const std::vector<std::string>& files,
   ScriptCommand command;
   for (const std::string& word : words) command.words.push_back({word, ""});
   sources.launch = TakeApart(command, {});
+  const std::string program = sources.launch->program;
+  std::error_code ignored;
+  if (IsScript(program, "") && fs::is_regular_file(program, ignored)) {
+    const Launch launch = *sources.launch;
+    RETURN_IF_ERROR(TakeScriptOfWords(launch, sources));
+  }
   return sources;
 }
 
