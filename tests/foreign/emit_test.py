@@ -4,6 +4,7 @@ import math
 import os
 import shlex
 import subprocess
+import sys
 import unittest
 
 from tests.e2e.cli import FolderCase, run
@@ -32,6 +33,11 @@ PLANS = [
     ("sixteen", "g", "--mesh=data=16 --batch=32 --shard=weights --prefetch=3 --seed=7 --epsilon=1e-6 --weight_decay=0",
      "megatron deepspeed"),
 ]
+
+# Pairs that only the full run reads: another plan reads the same settings of the system.
+OF_FULL = {("uneven", "bridge"), ("uneven beyond ends", "torchtitan"), ("gpipe", "torchtitan"), ("one device", "bridge"),
+           ("plain data", "torchtitan"), ("states on the host", "accelerate"), ("sixteen", "megatron"), ("interleaved", "megatron")}
+ALL = "--all" in sys.argv
 
 
 def flag_map(text):
@@ -75,10 +81,57 @@ def expected(flags, run_flags, gpus):
         "seed": int(run_flags.get("seed", 1))}
 
 
+# Of how kernels run, and of what `oneflow fit` does not say as a fact: the flags of the recipe are compared, too.
+NOT_OF_A_RECIPE = {"overlap", "offloaded_blocks", "fuse", "pipe_within_data", "seed"}
+SHAPES = {"l": (8, 64, 4, 96), "m": (2, 64, 4, 96), "g": (2, 32, 2, 128)}  # layers, hidden, heads, inner
+# Of the same shapes, for torchtitan, whose files name a model: its shape is Python.
+CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": 64, "intermediate_size": 96,
+          "max_position_embeddings": 16, "num_attention_heads": 4, "num_hidden_layers": 8, "num_key_value_heads": 4, "rms_norm_eps": 1e-05,
+          "tie_word_embeddings": False, "vocab_size": 256}
+MIXTURE = {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "num_hidden_layers": 2, "num_local_experts": 8,
+           "num_experts_per_tok": 2, "sliding_window": None}
+
+
+def count_parameters(model, vocab=256, positions=16):
+    layers, hidden, _, inner = SHAPES[model]
+    if model == "g":
+        return (vocab + positions) * hidden + layers * (4 * hidden * hidden + 2 * hidden * inner + 9 * hidden + inner) + 2 * hidden
+    experts = 8 if model == "m" else 1
+    block = 4 * hidden * hidden + experts * 3 * hidden * inner + (experts * hidden if experts > 1 else 0) + 2 * hidden
+    return 2 * vocab * hidden + layers * block + hidden
+
+
+def own_facts(found):
+    """The same facts of what `oneflow fit` reads."""
+    facts, flags = found["facts"], flag_map(found["flags"])
+    parallel, sharding, optimizer, offload = (facts[name] for name in ("parallel", "sharding", "optimizer", "offload"))
+    times = {"each use": "each_use", "each micro-batch": "each_micro_batch", "once a step": "once", None: "once"}
+    pipe, tensor = parallel["pipe"], parallel["tensor"]
+    parts = ["none", "states", "gradients", "weights"].index(sharding["what"])
+    context = parallel["context"] if "context" in sharding["over"] else 1  # of which `expected` counts no parts
+    return {
+        "gpus": facts["gpus"], **{name: parallel[name] for name in ("tensor", "pipe", "context", "data", "expert")},
+        "batch": facts["batch"]["global"], "micro_batches": facts["batch"]["micro_batches"],
+        "schedule": facts["schedule"]["name"] if pipe > 1 else "1f1b", "chunks": facts["schedule"]["chunks"],
+        "stage_layers": facts["schedule"]["stage_layers"] if pipe > 1 else None, "recompute": facts["recompute"]["nearest_here"],
+        "parts": parts if parallel["data"] * parallel["context"] > 1 else 0, "shard": sharding["ways"] // context,
+        "gather": times[sharding["gather"]],
+        "reduce": flags.get("reduce", "once").split(":")[0], "sequence_parallel": facts["sequence_parallel"] and tensor > 1,
+        "bf16": facts["precision"]["nearest_here"] == "bf16", "residual_f32": facts["precision"]["residual_f32"],
+        "documents": facts["separate_documents"], "host": offload["update_on"] == "host", "weights_on_host": offload["weights"] == "host",
+        **{name: optimizer[name] for name in ("learning_rate", "warmup_steps", "decay_steps", "steps", "beta1", "beta2", "epsilon",
+                                              "weight_decay", "clip")},
+        "min_learning_rate": optimizer["min_learning_rate"] or 0, "lr_schedule": optimizer["schedule"],
+        "model": {"experts": facts["model"].get("experts", {"count": 0})["count"], "inner": facts["model"]["ffn"],
+                  **{name: facts["model"][name] for name in ("layers", "hidden", "heads")}}}
+
+
 class EmitTest(FolderCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
+        cls.write("l.json", json.dumps(CONFIG))
+        cls.write("m.json", json.dumps({**CONFIG, **MIXTURE}))
         llama = ("model", "llama", "--preset=llama-tiny", "--tied=false", "--layers=8", "--heads=4", "--groups=4", "--hidden=64", "--inner=96")
         run(*llama, "--out=l.textproto", cwd=cls.dir)
         run(*llama, "--experts=8", "--layers=2", "--out=m.textproto", cwd=cls.dir)
@@ -93,7 +146,9 @@ class EmitTest(FolderCase):
         layers = facts["model"]["layers"]
         for name, value in wanted.items():
             with self.subTest(name):
-                if name == "offloaded_blocks":
+                if name not in facts:
+                    self.assertIn(name, NOT_OF_A_RECIPE)
+                elif name == "offloaded_blocks":
                     self.assertEqual(facts[name], round(sum(value) * layers))
                 elif name in ("gather", "shard") and value is None:
                     pass  # nothing is split
@@ -103,21 +158,44 @@ class EmitTest(FolderCase):
                     self.assertAlmostEqual(facts[name], value, delta=1e-9 * abs(value))
                 else:
                     self.assertEqual(facts[name], value)
-        shape = {"l": (8, 64, 4, 96), "m": (2, 64, 4, 96), "g": (2, 32, 2, 128)}[model]
-        self.assertEqual(tuple(facts["model"][name] for name in ("layers", "hidden", "heads", "inner")), shape)
+        self.assertEqual(tuple(facts["model"][name] for name in ("layers", "hidden", "heads", "inner")), SHAPES[model])
         self.assertEqual(facts["model"]["experts"], 8 if model == "m" else 0)
+
+    def compare_own(self, system, out, wanted, rounded, model):
+        """What `oneflow fit` reads of the same files: the facts, the recipe, and no setting that it cannot take."""
+        named = [f"--model={model}.json"] if system == "torchtitan" else []
+        found = json.loads(run("fit", f"{out}/run.sh", "--format=json", *named, cwd=self.dir, code=2)[0])
+        self.assertIn("--cluster: is missing", found["error"])  # all else was read
+        self.compare(own_facts(found), wanted, model)
+        facts = found["facts"]
+        self.assertEqual((facts["broken"], facts["asks"], facts["not_read"], facts["model"]["differences"]), ([], [], [], []))
+        self.assertEqual(facts["model"]["parameters"], count_parameters(model))
+        self.assertEqual(facts["settings"]["unknown"], [])
+        python = {"experimental.custom_import"} if system == "torchtitan" else set()  # the model's shape
+        self.assertEqual({setting["name"] for setting in facts["settings"]["no_equivalent"]}, python)
+        same = {"mesh": "data=1"} if rounded["mesh"] == "1" else {}  # in other words
+        if "expert" in rounded["mesh"]:
+            self.assertEqual(rounded["mesh"], "data=2,expert=4")
+            same = {"mesh": "data=2x4", "experts": "data.1", "shard": rounded["shard"].split(",")[-1].split(":")[0]}
+        for name, value in flag_map(found["flags"]).items():
+            with self.subTest(f"--{name}"):
+                self.assertEqual(value, same[name] if name in same else rounded[name])
 
     def test_files_say_the_rounded_recipe(self):
         for number, (name, model, flags, systems) in enumerate(PLANS):
             for system in systems.split():
                 if system in ("bridge", "accelerate") and not has_yaml():
                     continue  # python3-yaml: tools/install_deps cluster
+                if (name, system) in OF_FULL and not ALL:
+                    continue
                 with self.subTest(f"{name} for {system}"):
                     out = f"{number}_{system}"
                     done = self.emit(model, flags, system, out)
-                    wanted = expected(flag_map(done["emit"]["flags"]), flag_map(flags), done["devices"])
+                    rounded = flag_map(done["emit"]["flags"])
+                    wanted = expected(rounded, flag_map(flags), done["devices"])
                     folder = f"{self.dir}/{out}"
                     self.compare(read(system, folder), wanted, model)
+                    self.compare_own(system, out, wanted, rounded, model)
                     if os.path.exists(f"{folder}/accelerate_fsdp1.yaml"):
                         self.compare(read_accelerate(folder, "accelerate_fsdp1.yaml"), wanted, model)
                     subprocess.run(["bash", "-n", f"{folder}/run.sh"], check=True)
@@ -164,4 +242,4 @@ class EmitTest(FolderCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(argv=[word for word in sys.argv if word != "--all"])

@@ -176,10 +176,11 @@ void ReadAccPrecision(Settings* settings, const TrainerWords& words, AccType typ
       facts->precision.here == "bf16" && (type == AccType::kFsdp || type == AccType::kDeepSpeed);
 }
 
-// Of the numbers that DeepSpeed's section has itself, and of its JSON where it names one. True if
-// a rule of the batch is broken.
+// Of the numbers that DeepSpeed's section has itself, or of a JSON: `given`, or one it names. True
+// if a rule of the batch is broken.
 absl::StatusOr<bool> ReadAccDeepSpeed(Settings* settings, const TrainerWords& words,
-                                      Sources& sources, Settings* json, Facts* facts) {
+                                      const std::optional<SettingsFile>& given, Sources& sources,
+                                      Settings* json, Facts* facts) {
   const auto file = settings->Text("deepspeed_config_file");
   const auto stage = settings->Int("zero_stage");
   const auto gas = settings->Text("gradient_accumulation_steps");
@@ -189,7 +190,9 @@ absl::StatusOr<bool> ReadAccDeepSpeed(Settings* settings, const TrainerWords& wo
   settings->Put("zero3_init_flag", List::kNoEffect);
   settings->Put("zero3_save_16bit_model", List::kNoEffect);
   DeepSpeedValues values(json);
-  if (file && *file != "none") {
+  if (given) {  // by --deepspeed of TrainingArguments, which beats accelerate's section
+    for (Setting& setting : FlattenSettings(*given)) json->Add(std::move(setting));
+  } else if (file && *file != "none") {
     for (const char* key :
          {"gradient_accumulation_steps", "gradient_clipping", "zero_stage",
           "offload_optimizer_device", "offload_param_device", "offload_param_nvme_path",
@@ -299,6 +302,10 @@ absl::StatusOr<Facts> ReadAcc(Sources& sources, const ForeignInput& input) {
       !is_accelerate && fsdp != nullptr && fsdp->ValueText() != "false" &&
       (fsdp->is_switch || (!fsdp->value.is_null() && !fsdp->ValueText().empty()));
   if (words_fsdp) type = AccType::kFsdp;
+  // --deepspeed of TrainingArguments.
+  std::optional<SettingsFile> given;
+  if (!found.deepspeed_where.empty() && words.is_trainer()) given = found.deepspeed;
+  if (given) type = AccType::kDeepSpeed;
   ReadAccPrecision(&settings, words, type, &facts);
   int64_t replicas = 1;
   ReadParallelismConfig(&settings, &facts, &replicas);
@@ -312,8 +319,9 @@ absl::StatusOr<Facts> ReadAcc(Sources& sources, const ForeignInput& input) {
     ApplyFsdp(choice, &facts);
   } else if (type == AccType::kDeepSpeed) {
     facts.together_with.insert(facts.together_with.begin(), "deepspeed");
-    ASSIGN_OR_RETURN(batch_is_broken, ReadAccDeepSpeed(&settings, words, sources, &json, &facts));
-    shows_json = settings.Has("deepspeed_config_file");
+    ASSIGN_OR_RETURN(batch_is_broken,
+                     ReadAccDeepSpeed(&settings, words, given, sources, &json, &facts));
+    shows_json = given || settings.Has("deepspeed_config_file");
   } else if (type == AccType::kMegatron) {
     facts.together_with.insert(facts.together_with.begin(), "megatron-lm");
     ReadAccelerateMegatron(&settings, &facts);
@@ -321,7 +329,13 @@ absl::StatusOr<Facts> ReadAcc(Sources& sources, const ForeignInput& input) {
     facts.questions.push_back(
         {"what accelerate is configured to", "its YAML (accelerate config), as a further file"});
   }
-  if (type != AccType::kDeepSpeed) CompleteAccBatch(&facts);
+  if (type != AccType::kDeepSpeed) {
+    CompleteAccBatch(&facts);
+    if (words.syncs_each_batch) {
+      facts.sharding.reduce = "each micro-batch";
+      facts.sharding.note.clear();
+    }
+  }
 
   const std::optional<int64_t> data = facts.degrees.data;
   if (data) {  // A broken rule of parallelism_config is told already.

@@ -148,6 +148,41 @@ TEST_CASE("DeepSpeed's own file through accelerate") {
                   "deepspeed_config.zero_stage\n") == 0);
 }
 
+TEST_CASE("DeepSpeed by a word of TrainingArguments beats accelerate's file") {
+  const Facts facts = OfYaml("distributed_type: MULTI_GPU\nnum_machines: 1\nnum_processes: 8\n", "",
+                             kWords + "--bf16 --deepspeed ds.json");
+  CHECK(facts.system == "accelerate");
+  CHECK(BrokenText(facts) == "");
+  CHECK(ShardText(facts) == "weights in 8 x 1, each use, each micro-batch");
+  CHECK(ListOf(facts, "zero_optimization.stage") == "taken");
+}
+
+TEST_CASE("gradients that are reduced in each micro-batch") {
+  const std::string yaml = kFsdp + "fsdp_config: {fsdp_version: 2}\n";
+  const auto of = [&](const std::string& config) {
+    return OfYaml(yaml, "", kWords + "--accelerator_config '" + config + "'");
+  };
+  const Facts facts = of(R"({"gradient_accumulation_kwargs": {"sync_each_batch": true}})");
+  CHECK(ShardText(facts) == "weights in 16 x 1, each use, each micro-batch");
+  CHECK(ListOf(facts, "--accelerator_config") == "taken");
+  for (const char* other :
+       {R"({"gradient_accumulation_kwargs": {"sync_each_batch": false}})",
+        R"({"gradient_accumulation_kwargs": null})", R"({"split_batches": true})", "config.json"}) {
+    CHECK(of(other).sharding.reduce == "once a step");
+    CHECK(ListOf(of(other), "--accelerator_config") == "has no effect on a plan");
+  }
+}
+
+TEST_CASE("a learning rate that falls by a polynomial") {
+  const auto least = [](const std::string& kwargs) {
+    return OfYaml(kFsdp + "fsdp_config: {fsdp_version: 2}\n", "",
+                  kWords + "--lr_scheduler_type polynomial " + kwargs)
+        .optimizer.min_learning_rate;
+  };
+  CHECK(least("") == 1e-7);
+  CHECK(least(R"(--lr_scheduler_kwargs '{"lr_end": 1e-5, "power": 1.0}')") == 1e-5);
+}
+
 TEST_CASE("Megatron-LM through accelerate") {
   const Facts facts = OfYaml(R"(distributed_type: MEGATRON_LM
 num_machines: 1

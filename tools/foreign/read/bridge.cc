@@ -1,6 +1,7 @@
 // The reader of Megatron-Bridge and NeMo: places of their files become Megatron's keys, whose
 // meaning megatron_facts.h knows.
 #include <algorithm>
+#include <filesystem>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -64,19 +65,34 @@ bool HasOverride(const Launch& launch, std::initializer_list<const char*> sectio
   });
 }
 
+// Names of the flags that give the file.
+bool IsFileFlag(std::string_view key) {
+  return key == "config_file" || key == "config" || key == "config_name" || key == "yaml" ||
+         key == "config_path" || key == "conf";
+}
+
+// True if a flag of the program names a file of these systems, which lies beside the script.
+bool NamesBridgeFile(const Sources& sources) {
+  for (const Setting& flag : ParseFlags(sources.launch->arguments, nullptr)) {
+    if (!IsFileFlag(flag.key) || flag.is_switch || !flag.value.is_string()) continue;
+    const std::string name = flag.ValueText();
+    const std::filesystem::path path = FindPath(sources, name);
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(path, ignored)) continue;
+    const absl::StatusOr<SettingsFile> file = ReadSettingsFile(path, name);
+    if (file.ok() && KindOf(file->root)) return true;
+  }
+  return false;
+}
+
 bool KnowsBridge(const Sources& sources) {
   for (const SettingsFile& file : sources.files) {
     if (KindOf(file.root)) return true;
   }
   return sources.launch &&
-         HasOverride(*sources.launch, {"model.", "train.", "trainer.", "optimizer.", "scheduler.",
-                                       "ddp.", "checkpoint."});
-}
-
-// Names of the flags that give the file.
-bool IsFileFlag(std::string_view key) {
-  return key == "config_file" || key == "config" || key == "config_name" || key == "yaml" ||
-         key == "config_path" || key == "conf";
+         (HasOverride(*sources.launch, {"model.", "train.", "trainer.", "optimizer.", "scheduler.",
+                                        "ddp.", "checkpoint."}) ||
+          NamesBridgeFile(sources));
 }
 
 }  // namespace

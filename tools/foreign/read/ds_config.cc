@@ -235,6 +235,12 @@ void ReadZero(DeepSpeedValues* values, Facts* facts, int64_t stage) {
     sharding.gather = stage == 3 ? "each use" : "once a step";
   }
   sharding.reduce = stage >= 2 ? "each micro-batch" : "once a step";
+  for (const char* key : {"zero_optimization.prefetch_bucket_size",
+                          "zero_optimization.stage3_prefetch_bucket_size"}) {
+    if (stage == 3 && !values->IsAuto(key) && values->Int(key)) {
+      sharding.prefetch_elements = values->Int(key);
+    }
+  }
   ReadDsGroups(values, stage, facts);
   ReadDsOffload(values, stage, facts);
   const double ratio = values->Number("zero_optimization.offload_optimizer.ratio").value_or(1);

@@ -67,7 +67,7 @@ constexpr ListedKeys kDeepSpeedKeys[] = {
      "auto 1e9"},
     {List::kNoEquivalent,
      "zero_optimization.stage3_prefetch_bucket_size zero_optimization.prefetch_bucket_size",
-     "elements gathered ahead; here uses ahead, by --prefetch", "auto 5e7"},
+     "elements gathered ahead, of ZeRO 3 alone", "auto 5e7"},
     {List::kNoEquivalent,
      "zero_optimization.stage3_param_persistence_threshold "
      "zero_optimization.param_persistence_threshold "

@@ -69,6 +69,7 @@ struct ShardingFacts {
   int64_t replicas = 1;                // copies (HSDP, MiCS); 1 where all devices share one
   std::string gather;                  // "once a step", "each use", "each micro-batch"; "" if none
   std::string reduce = "once a step";  // or "each micro-batch"
+  std::optional<int64_t> prefetch_elements;  // of weights, gathered ahead of their use
   std::string note;
 };
 
@@ -85,6 +86,7 @@ struct PrecisionFacts {
   std::string master = "f32";
   std::string here = "f32";        // the nearest of --precision
   bool gradients_in_bf16 = false;  // kept or reduced so
+  bool residual_f32 = false;       // the residual stream, where products are narrower
 };
 
 struct OffloadFacts {
@@ -118,6 +120,7 @@ struct Facts {
   RecomputeFacts recompute;
   PrecisionFacts precision;
   bool sequence_parallel = false;
+  bool separate_documents = false;  // those of a sample do not see each other
   double dropout_hidden = 0, dropout_attention = 0;
   OptimizerFacts optimizer;
   OffloadFacts offload;

@@ -143,6 +143,8 @@ Json FactsJson(const Facts& facts) {
                       {"replicas", sharding.replicas},
                       {"gather", TextOrNull(sharding.gather)},
                       {"reduce", sharding.reduce}};
+  if (sharding.prefetch_elements)
+    json["sharding"]["prefetch_elements"] = *sharding.prefetch_elements;
   if (!sharding.note.empty()) json["sharding"]["note"] = sharding.note;
   json["recompute"] = {{"what", facts.recompute.what},
                        {"blocks", TextOrNull(facts.recompute.blocks)},
@@ -151,8 +153,10 @@ Json FactsJson(const Facts& facts) {
   json["precision"] = {{"compute", facts.precision.compute},
                        {"master", facts.precision.master},
                        {"nearest_here", facts.precision.here},
-                       {"gradients_in_bf16", facts.precision.gradients_in_bf16}};
+                       {"gradients_in_bf16", facts.precision.gradients_in_bf16},
+                       {"residual_f32", facts.precision.residual_f32}};
   json["sequence_parallel"] = facts.sequence_parallel;
+  json["separate_documents"] = facts.separate_documents;
   const OptimizerFacts& o = facts.optimizer;
   json["optimizer"] = {{"name", o.name},
                        {"learning_rate", OrNull(o.learning_rate)},

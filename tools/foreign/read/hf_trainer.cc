@@ -120,6 +120,23 @@ std::optional<bool> HfBool(Settings* settings, HfKeys keys) {
   return result;
 }
 
+// True if --accelerator_config asks for a reduction of gradients in each micro-batch.
+bool HfSyncsEachBatch(Settings* settings) {
+  const Setting* config = settings->Find("accelerator_config");
+  if (config == nullptr || config->is_switch) return false;
+  const nlohmann::json parsed =
+      config->value.is_string() ? nlohmann::json::parse(config->value.get<std::string>(), nullptr,
+                                                        /*allow_exceptions=*/false)
+                                : nlohmann::json(config->value);
+  const char* section = "gradient_accumulation_kwargs";
+  if (!parsed.is_object() || !parsed.contains(section)) return false;
+  const nlohmann::json& kwargs = parsed[section];
+  const char* key = "sync_each_batch";
+  if (!kwargs.is_object() || !kwargs.contains(key) || kwargs[key] != true) return false;
+  settings->Put("accelerator_config", List::kTaken);
+  return true;
+}
+
 // {"min_lr": 1e-6} or "{\"min_lr\": 1e-6}", or settings min_lr of a flattened object.
 std::optional<double> HfSchedulerNumber(Settings* settings, const char* name) {
   const std::string flat = absl::StrCat("lr_scheduler_kwargs.", name);
@@ -161,6 +178,9 @@ void ReadHfScheduler(Settings* settings, bool is_trainer, TrainerWords* words) {
     if (const auto rate = HfSchedulerNumber(settings, "min_lr")) o.min_learning_rate = rate;
     if (const auto share = HfSchedulerNumber(settings, "min_lr_rate")) {
       if (o.learning_rate) o.min_learning_rate = *share * *o.learning_rate;
+    }
+    if (name == "polynomial") {
+      if (const auto last = HfSchedulerNumber(settings, "lr_end")) o.min_learning_rate = last;
     }
     if (o.steps) o.decay_steps = o.steps;
   }
@@ -257,7 +277,9 @@ void ReadHfPrecision(Settings* settings, bool is_own, TrainerWords* words) {
 ScriptKind FindScriptKind(std::string_view program, const Settings& words) {
   const std::string name(program.substr(program.find_last_of('/') + 1));
   if (name.find("no_trainer") != std::string::npos) return ScriptKind::kNoTrainer;
-  if (program.find("trl") != std::string::npos) return ScriptKind::kTrl;
+  if (program.find("trl/") != std::string::npos || program.find("trl.") != std::string::npos) {
+    return ScriptKind::kTrl;
+  }
   if (words.Has("num_warmup_steps") || words.Has("max_train_steps") || words.Has("zero_stage")) {
     return words.Has("per_device_train_batch_size") ? ScriptKind::kNoTrainer : ScriptKind::kOwn;
   }
@@ -292,6 +314,7 @@ TrainerWords ReadTrainerWords(Settings* settings, ScriptKind kind) {
   if (!words.micro && !is_trainer) words.micro = HfInt(settings, kHfBatchOfProcess);
   words.global = is_trainer ? std::nullopt : HfInt(settings, kHfGlobal);
   words.accumulation = HfInt(settings, kHfAccumulation);
+  words.syncs_each_batch = HfSyncsEachBatch(settings);
   if (is_trainer) {
     // Those that parse are taken by now; the others are Trainer's own errors.
     settings->Int("per_device_train_batch_size");

@@ -38,6 +38,7 @@ struct TrainerWords {
   std::string model;      // a folder, or a public name; "" if none
   std::string model_key;  // of the setting that says so
   std::optional<int64_t> sequence, micro, accumulation, global;
+  bool syncs_each_batch = false;  // gradients are reduced in each micro-batch
   std::optional<bool> bf16, fp16, checkpointing;
   std::string deepspeed;  // the file of its JSON
   // With Trainer's defaults, where it is one; else what is said.

@@ -56,12 +56,29 @@ absl::Status FillMegatronFacts(Settings& settings, const MegatronForm& form,
   facts->degrees.context = degree("context_parallel_size");
   facts->degrees.expert = degree("expert_model_parallel_size");
   const std::optional<int64_t> expert_tensor = settings.Int("expert_tensor_parallel_size");
-  ASSIGN_OR_RETURN(const std::optional<ShapeNumbers> shape,
+  ASSIGN_OR_RETURN(std::optional<ShapeNumbers> shape,
                    ReadMegatronShape(settings, form, input, facts));
-  const bool mixes = shape && shape->experts > 0;
+  int64_t layers = shape ? shape->layers : 0;
+  bool mixes = shape && shape->experts > 0;
+  if (!input.model.empty()) {
+    shape.reset();
+    RETURN_IF_ERROR(ReadModelOfFlag(input, facts));
+    std::erase_if(facts->questions, [](const Question& question) {
+      return question.flag == "--model=config.json" || question.flag == "--vocab=N";
+    });
+    layers = facts->model.model->layers();
+    mixes = facts->model.model->experts() > 0;
+  }
   facts->degrees.expert_tensor = mixes ? expert_tensor.value_or(facts->degrees.tensor) : 1;
   ReadMegatronOptimizer(settings, form, facts);
-  ReadMegatronParallelism(settings, form, shape ? shape->layers : 0, facts);
+  // A mask of each document is what changes attention; the two others change numbers alone.
+  if (const Setting* mask = settings.Find("reset_attention_mask");
+      mask != nullptr && settings.Bool("reset_attention_mask").value_or(false)) {
+    facts->separate_documents = true;
+    settings.Bool("reset_position_ids");
+    settings.Bool("eod_mask_loss");
+  }
+  ReadMegatronParallelism(settings, form, layers, facts);
   settings.Sort(more);
   RETURN_IF_ERROR(settings.status());
   if (shape) {

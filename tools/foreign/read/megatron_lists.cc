@@ -215,8 +215,7 @@ constexpr ListedKeys kLists[] = {
      "a schedule or an optimizer of another kind: no bytes and no time but for states other than "
      "AdamW's",
      "1"},
-    {kNoEquivalent, "fp32_residual_connection",
-     "the residual stream in f32: write --residual=f32, twice its bytes"},
+    {kDefault, "fp32_residual_connection"},
     {kNoEquivalent, "layernorm_zero_centered_gamma apply_layernorm_1p",
      "weights of norms count from 1: the same bytes and time, and other numbers in a checkpoint"},
     {kNoEquivalent, "apply_residual_connection_post_layernorm",
@@ -289,7 +288,7 @@ constexpr ListedKeys kLists[] = {
      "grad_sync_func no_sync_func param_sync_func timers fn fault_injector_*"},
     // Documents of a sample.
     {kNoEquivalent, "reset_position_ids reset_attention_mask eod_mask_loss",
-     "documents of a sample do not see each other: write --documents"},
+     "documents of a sample see each other nevertheless: labels or positions alone are their own"},
 };
 
 }  // namespace

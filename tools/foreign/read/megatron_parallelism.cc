@@ -216,7 +216,7 @@ void ReadRecompute(Settings& settings, const MegatronForm& form, Facts* facts) {
     }
   }
   if (granularity.empty() && form.selective_by_default) granularity = "selective";
-  recompute.gathers_again = settings.Bool("sequence_parallel").value_or(false);
+  recompute.gathers_again = true;
   if (granularity.empty() || granularity == "none" || granularity == "null") return;
   recompute.blocks = "all";
   if (granularity == "selective") {
@@ -300,6 +300,9 @@ void ReadPrecision(Settings& settings, Facts* facts) {
   const bool narrow = settings.Bool("grad_reduce_in_bf16").value_or(false);
   const std::optional<bool> wide = settings.Bool("accumulate_allreduce_grads_in_fp32");
   const std::optional<bool> wide_ddp = settings.Bool("grad_reduce_in_fp32");
+  if (precision.here == "bf16") {
+    precision.residual_f32 = settings.Bool("fp32_residual_connection").value_or(false);
+  }
   precision.gradients_in_bf16 = narrow || (wide && !*wide) || (wide_ddp && !*wide_ddp);
   if (narrow) {
     settings.Put("grad_reduce_in_bf16", List::kNoEquivalent,
@@ -313,6 +316,8 @@ void ReadOffload(Settings& settings, int64_t layers, Facts* facts) {
   if (settings.Bool("optimizer_cpu_offload").value_or(false)) {
     offload.states = true;
     offload.update = true;
+    // Which the host's optimizer needs; of fewer bits are states by flags of their own.
+    settings.Put("use_precision_aware_optimizer", List::kDefault);
     const double share = settings.Number("optimizer_offload_fraction").value_or(1);
     if (share < 1) {
       settings.Put("optimizer_offload_fraction", List::kNoEquivalent,

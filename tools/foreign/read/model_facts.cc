@@ -6,6 +6,7 @@
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/model/model.h"
 #include "tools/foreign/read/read.h"
+#include "training/hugging_face/named_model.h"
 #include "training/hugging_face/nearest_model.h"
 
 namespace oneflow::foreign {
@@ -122,6 +123,18 @@ absl::StatusOr<ModelFacts> MakeModelFacts(const ShapeNumbers& shape) {
                      " is left out: models with rotary positions have none here"));
   }
   return facts;
+}
+
+absl::Status ReadModelOfFlag(const ForeignInput& input, Facts* facts) {
+  NamedModelOptions options{.approximate = true};
+  if (facts->sequence) options.said.set_sequence(*facts->sequence);
+  ASSIGN_OR_RETURN(const NamedModel model, FindNamedModel(input.model, options));
+  facts->model = {.model = model.model,
+                  .from = "--model",
+                  .parameters = model.parameters,
+                  .vocab_given = model.model.vocab(),
+                  .differences = model.differences};
+  return absl::OkStatus();
 }
 
 }  // namespace oneflow::foreign

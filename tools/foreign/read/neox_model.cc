@@ -8,7 +8,6 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/strings.h"
 #include "tools/foreign/read/neox.h"
-#include "training/hugging_face/named_model.h"
 
 namespace oneflow::foreign {
 namespace {
@@ -235,19 +234,7 @@ absl::Status ReadNeoxModel(Settings* settings, const ForeignInput& input, Facts*
   const int64_t unit = settings->Int("make_vocab_size_divisible_by").value_or(128);
   const std::optional<int64_t> given = NeoxVocab(settings);
   const std::optional<int64_t> padded = settings->Int("padded_vocab_size");
-  if (!input.model.empty()) {
-    NamedModelOptions options{.approximate = true};
-    if (facts->sequence) options.said.set_sequence(*facts->sequence);
-    ASSIGN_OR_RETURN(const NamedModel model, FindNamedModel(input.model, options));
-    facts->model.model = model.model;
-    facts->model.parameters = model.parameters;
-    facts->model.vocab_given = model.model.vocab();
-    facts->model.from = "--model";
-    for (const ModelDifference& difference : model.differences) {
-      facts->model.differences.push_back({difference.what, difference.parameters});
-    }
-    return absl::OkStatus();
-  }
+  if (!input.model.empty()) return ReadModelOfFlag(input, facts);
   if (!given && !padded) {
     facts->questions.push_back({"how many tokens the tokenizer has", "padded_vocab_size: N"});
   }

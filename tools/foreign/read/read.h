@@ -75,6 +75,9 @@ struct ShapeNumbers {
 // do not divide, ...
 absl::StatusOr<ModelFacts> MakeModelFacts(const ShapeNumbers& shape);
 
+// Fills in the model that --model names, at the sequence's length if that is known. Requires one.
+absl::Status ReadModelOfFlag(const ForeignInput& input, Facts* facts);
+
 // The name of a preset with the numbers of a complete model, but for its positions and padding; ""
 // if there is none.
 std::string FindPresetOfShape(const proto::Model& model, int64_t vocab_given);

@@ -95,11 +95,15 @@ class ChoiceMaker {
     if (status_.ok()) status_ = status;
     made_->choices.push_back({field, text, std::move(settings)});
   }
-  void AddNumber(const char* field, const std::optional<double>& value) {
-    if (!value) return;
-    const absl::Status status =
-        SetField(*FindRow(OptimizerRows(), field), ExactText(*value), &made_->optimizer);
+  void AddText(const char* field, const std::string& text) {
+    const absl::Status status = SetField(*FindRow(OptimizerRows(), field), text, &made_->optimizer);
     if (status_.ok()) status_ = status;
+  }
+  void AddNumber(const char* field, const std::optional<double>& value) {
+    if (value) AddText(field, ExactText(*value));
+  }
+  void AddNumber(const char* field, const std::optional<int64_t>& value) {
+    if (value) AddText(field, absl::StrCat(*value));
   }
   const absl::Status& status() const { return status_; }
 
@@ -107,6 +111,30 @@ class ChoiceMaker {
   ForeignRecipe* made_;
   absl::Status status_;
 };
+
+// Gradients that are summed in each micro-batch over data axes that do not split them.
+void AddReduce(const Facts& facts, const MeshWords& mesh, ChoiceMaker& choices) {
+  const ShardingFacts& sharding = facts.sharding;
+  if (sharding.reduce != "each micro-batch" || facts.batch.micro_batches.value_or(1) == 1) return;
+  const bool splits = sharding.what == "gradients" || sharding.what == "weights";
+  if (!splits && facts.degrees.data.value_or(1) > 1) {
+    choices.Add("reduce", "each_micro_batch", {});
+  } else if (splits && mesh.shard_axes.starts_with("data.1")) {
+    choices.Add("reduce", "each_micro_batch:data.0", {});
+  }
+}
+
+// Blocks whose weights are gathered ahead, of elements; none if the files do not say them.
+std::optional<int64_t> CountBlocksAhead(const Facts& facts) {
+  const ModelFacts& model = facts.model;
+  if (!facts.sharding.prefetch_elements || !model.model) return std::nullopt;
+  const proto::Model& shape = *model.model;
+  const int64_t tables = (shape.tied() ? 1 : 2) * shape.vocab() * shape.hidden();
+  const int64_t blocks = std::max<int64_t>(1, shape.layers());
+  const int64_t block = std::max<int64_t>(1, (model.parameters - tables) / blocks);
+  const int64_t most = static_cast<int64_t>(FindRow(RecipeRows(), "prefetch")->most);
+  return std::min(most, (*facts.sharding.prefetch_elements + block / 2) / block);
+}
 
 }  // namespace
 
@@ -118,7 +146,6 @@ absl::StatusOr<ForeignRecipe> MakeForeignRecipe(const Facts& facts) {
   if (!batch.global) {
     return InputError("the batch of a step", "is not said by the files", "add --batch=SEQUENCES");
   }
-  const bool is_megatron = facts.recompute.gathers_again;
   choices.Add("device", "cuda", {});
   choices.Add(
       "mesh", mesh.text,
@@ -133,6 +160,10 @@ absl::StatusOr<ForeignRecipe> MakeForeignRecipe(const Facts& facts) {
     choices.Add("gather", "each_micro_batch", {});
   } else if (facts.sharding.what == "weights" && facts.sharding.gather == "once a step") {
     choices.Add("gather", "once", {});
+  }
+  AddReduce(facts, mesh, choices);
+  if (const std::optional<int64_t> blocks = CountBlocksAhead(facts)) {
+    choices.Add("prefetch", absl::StrCat(*blocks), {"stage3_prefetch_bucket_size"});
   }
   if (facts.sharding.what == "weights" && facts.sharding.reduce == "once a step") {
     made.notes.push_back(
@@ -162,7 +193,9 @@ absl::StatusOr<ForeignRecipe> MakeForeignRecipe(const Facts& facts) {
     }
   }
   std::string recompute = facts.recompute.here;
-  if (is_megatron && facts.sequence_parallel && facts.degrees.tensor > 1) recompute += ",gather";
+  const bool splits_positions =
+      facts.degrees.context > 1 || (facts.sequence_parallel && facts.degrees.tensor > 1);
+  if (facts.recompute.gathers_again && splits_positions) recompute += ",gather";
   if (recompute != "none") {
     choices.Add("recompute", recompute, {"recompute_granularity", "recompute_method"});
   }
@@ -171,6 +204,10 @@ absl::StatusOr<ForeignRecipe> MakeForeignRecipe(const Facts& facts) {
         absl::StrCat("recompute of ", facts.recompute.what, ", here ", facts.recompute.here));
   }
   choices.Add("precision", facts.precision.here, {"bf16", "fp16", "fp8_format"});
+  if (facts.precision.residual_f32) {
+    choices.Add("residual", "f32", {"fp32_residual_connection"});
+  }
+  if (facts.separate_documents) choices.Add("documents", "true", {"reset_attention_mask"});
   std::vector<std::string> offload;
   if (facts.offload.activations) {
     offload.push_back(facts.offload.activations_share < 1
@@ -195,6 +232,16 @@ absl::StatusOr<ForeignRecipe> MakeForeignRecipe(const Facts& facts) {
   choices.AddNumber("epsilon", o.epsilon);
   choices.AddNumber("weight_decay", o.weight_decay);
   choices.AddNumber("clip", o.clip);
+  if (o.schedule == "constant" || o.schedule == "linear" || o.schedule == "cosine") {
+    choices.AddText("lr_schedule", o.schedule);
+  } else {
+    made.notes.push_back(absl::StrCat("the learning rate decays by ", o.schedule,
+                                      ", here it is constant: no bytes and no time"));
+  }
+  choices.AddNumber("warmup_steps", o.warmup_steps);
+  if (o.decay_steps && o.schedule != "constant") {
+    choices.AddNumber("decay_steps", o.decay_steps);
+  }
   RETURN_IF_ERROR(choices.status());
   return made;
 }

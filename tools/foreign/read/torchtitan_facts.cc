@@ -108,9 +108,8 @@ absl::Status TitanFacts::ReadModel() {
   const bool has_flavor = given_.Has("model.flavor") || titan_.named.Has("model.flavor");
   // A file or a configuration that is not here may be of any model.
   const bool is_open = titan_.is_named_unknown || titan_.lacks_file;
-  if (!input_.model.empty() || (is_open && !has_flavor && !is_image_model)) {
-    return absl::OkStatus();
-  }
+  if (!input_.model.empty()) return ReadModelOfFlag(input_, &facts_);
+  if (is_open && !has_flavor && !is_image_model) return absl::OkStatus();
   const bool scales_rope =
       std::none_of(given_.all().begin(), given_.all().end(),
                    [](const Setting& s) { return IsTitanNameBeforeScaling(s.name); });

@@ -80,7 +80,7 @@ class TitanFacts {
   void ReadBatch();
   void ReadTokens(int64_t slots);
   void ReadSchedule();
-  void ReadStages(bool is_single);
+  void ReadStages(bool is_single, bool is_v);
   std::vector<std::vector<std::string>> ModulesOfParts();
   void ReadSharding();
   void ReadRecompute();

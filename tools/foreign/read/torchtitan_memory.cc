@@ -62,6 +62,7 @@ void TitanFacts::ReadRecompute() {
   }
   if (mode == "none" || mode.empty()) return;
   recompute.blocks = "all";
+  recompute.gathers_again = true;
   int64_t each = 0;
   if (mode == "full" || (mode == "selective" && (option == "0" || option == "1"))) {
     recompute.what = "block";
@@ -90,6 +91,7 @@ void TitanFacts::ReadRecompute() {
                                   " of the bytes between full and no recompute");
     recompute.here = share <= 0 ? "full" : share >= 1 ? "none" : "selective";
     recompute.is_exact = share <= 0;
+    recompute.gathers_again = share < 1;
     given_.Put("activation_checkpoint.memory_budget", List::kNoEquivalent,
                "a solver's choice by ops: bytes and time lie between full and none");
   } else {

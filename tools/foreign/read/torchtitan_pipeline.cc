@@ -126,10 +126,10 @@ void TitanFacts::ReadSchedule() {
                      "stage has also the last slice; time and bytes by stage differ"
                    : "all forwards of a slice come before the next slice's: bytes as gpipe");
   }
-  ReadStages(known->is_single);
+  ReadStages(known->is_single, known->is_v);
 }
 
-void TitanFacts::ReadStages(bool is_single) {
+void TitanFacts::ReadStages(bool is_single, bool is_v) {
   const int64_t first = Int("parallelism.pipeline_parallel_first_stage_less_layers").value_or(1);
   const int64_t last = Int("parallelism.pipeline_parallel_last_stage_less_layers").value_or(1);
   const std::optional<int64_t> a_slice = Int("parallelism.pipeline_parallel_layers_per_stage");
@@ -208,7 +208,10 @@ void TitanFacts::ReadStages(bool is_single) {
           "lists of modules for each slice", "parallelism.module_fqns_per_model_part");
     return;
   }
-  if (is_single ? schedule.chunks != 1 : schedule.chunks < 2) {
+  // Parts by their modules are not counted there, and PyTorch runs a schedule of several slices
+  // with one, unless it goes through the stages in the form of a V.
+  const bool may_have_one = !parts.empty() && !is_v;
+  if (is_single ? schedule.chunks != 1 : schedule.chunks < 2 && !may_have_one) {
     Break(is_single ? "1F1B and GPipe have one slice a stage"
                     : "an interleaved schedule has two slices a stage or more",
           absl::StrCat(schedule.chunks, " slices a stage with ", schedule_),

@@ -298,14 +298,19 @@ TEST_CASE("schedules of a pipe, and lists of modules") {
             .schedule.stage_layers == Counts{8, 8, 8, 8});
   CHECK(read("1F1B", "fsdp_reshard_after_forward = \"always\"").sharding.gather == "each use");
   CHECK(read("2F2B").broken.size() == 1);
-  const Facts parts = Read(
-      Toml("pipeline_parallel_degree = 2\nmodule_fqns_per_model_part = [[\"tok_embeddings\", "
-           "\"layers.0\", \"layers.1\"], [\"layers.2\", \"layers.3\", \"layers.4\", \"layers.5\", "
-           "\"norm\", \"output\"]]",
-           "", "debugmodel"),
-      kRun);
-  CHECK(parts.schedule.stage_layers == Counts{2, 4});
-  CHECK(parts.broken.empty());
+  const auto read_parts = [](const std::string& schedule) {
+    return Read(Toml("pipeline_parallel_degree = 2\npipeline_parallel_schedule = \"" + schedule +
+                         "\"\nmodule_fqns_per_model_part = [[\"tok_embeddings\", \"layers.0\", "
+                         "\"layers.1\"], [\"layers.2\", \"layers.3\", \"layers.4\", \"layers.5\", "
+                         "\"norm\", \"output\"]]",
+                     "", "debugmodel"),
+                kRun);
+  };
+  for (const char* schedule : {"1F1B", "InterleavedZeroBubble"}) {
+    CHECK(read_parts(schedule).schedule.stage_layers == Counts{2, 4});
+    CHECK(read_parts(schedule).broken.empty());
+  }
+  CHECK(read_parts("ZBVZeroBubble").broken.size() == 1);
   std::string why;
   CHECK(SplitTitanLayers(4, 3, 1, 4, &why).empty());
   CHECK(why == "output_weight (4) exceeds minimum layers per stage (2).");
