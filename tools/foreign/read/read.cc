@@ -3,7 +3,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/status.h"
-#include "training/hugging_face/named_model.h"
 
 namespace oneflow::foreign {
 namespace {
@@ -16,29 +15,6 @@ std::vector<Reader> Readers() {
   };
 }
 
-// Takes the model that the user names where the files say none. Its differences are the user's to
-// accept, as those of a model of the files are.
-absl::Status TakeNamedModel(const ForeignInput& input, Facts& facts) {
-  if (input.model.empty() || facts.model.model) return absl::OkStatus();
-  NamedModelOptions options{.approximate = true};
-  const std::optional<int64_t> sequence = input.sequence ? input.sequence : facts.sequence;
-  if (sequence) options.said.set_sequence(*sequence);
-  if (input.vocab) options.said.set_vocab(*input.vocab);
-  ASSIGN_OR_RETURN(const NamedModel named, FindNamedModel(input.model, options));
-  ModelFacts& model = facts.model;
-  model.model = named.model;
-  model.from = "--model";
-  model.parameters = named.parameters;
-  model.vocab_given = named.model.vocab();
-  model.differences = named.differences;
-  facts.sequence = named.model.sequence();
-  std::erase_if(facts.questions, [](const Question& question) {
-    return question.flag.starts_with("--model") || question.flag.starts_with("--vocab") ||
-           question.flag.starts_with("--sequence");
-  });
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<Facts> ReadForeign(const ForeignInput& input) {
@@ -46,7 +22,6 @@ absl::StatusOr<Facts> ReadForeign(const ForeignInput& input) {
   for (const Reader& reader : Readers()) {
     if (!reader.knows(sources)) continue;
     ASSIGN_OR_RETURN(Facts facts, reader.read(sources, input));
-    RETURN_IF_ERROR(TakeNamedModel(input, facts));
     facts.model.preset =
         facts.model.model ? FindPresetOfShape(*facts.model.model, facts.model.vocab_given) : "";
     return facts;
