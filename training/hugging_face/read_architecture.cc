@@ -299,13 +299,13 @@ void ArchitectureReader::DifferIfNot(const char* key, double usual, const std::s
 
 absl::StatusOr<ReadArchitectureResult> ReadArchitecture(std::string_view text,
                                                         const std::string& where) {
-  ASSIGN_OR_RETURN(const Json whole, ParseStrictJson(text, where));
-  ConfigFields top(whole, where);
-  const Json* json = &whole;
+  ASSIGN_OR_RETURN(const Json full, ParseStrictJson(text, where));
+  ConfigFields top(full, where);
+  const Json* json = &full;
   std::string prefix;
   if (const Json* part = top.Find("text_config"); part != nullptr && part->is_object()) {
     const bool is_there = std::any_of(kLayers.begin(), kLayers.end(),
-                                      [&](const char* key) { return whole.contains(key); });
+                                      [&](const char* key) { return full.contains(key); });
     if (!is_there) json = part, prefix = "text_config.";
   }
   ConfigFields checked(*json, where, prefix);
@@ -317,7 +317,7 @@ absl::StatusOr<ReadArchitectureResult> ReadArchitecture(std::string_view text,
   EndType(type, reader);
   RETURN_IF_ERROR(reader.fields.status());
   if (!known) NameUnread(reader, *json, type);
-  if (json != &whole && (whole.contains("vision_config") || whole.contains("audio_config"))) {
+  if (json != &full && (full.contains("vision_config") || full.contains("audio_config"))) {
     reader.Differ("parts for images or sound, which are not read, here none");
   }
   if (top.Has("quantization_config")) {

@@ -40,7 +40,7 @@ absl::StatusOr<SystemBytes> TheirBytes(const Facts& facts) {
   if (!facts.broken.empty()) {
     return InputError(absl::StrCat("bytes as ", facts.system, " counts"),
                       absl::StrCat("the configuration breaks a rule: ", facts.broken[0].numbers),
-                      facts.broken[0].mend);
+                      facts.broken[0].hint);
   }
   ASSIGN_OR_RETURN(const Setup setup, MakeSetup(facts));
   const std::string& system = facts.system;

@@ -422,7 +422,7 @@ TEST_CASE("what the formulas need is asked for") {
   refuses([](Facts& f) { f.sequence.reset(); }, "add --sequence=POSITIONS");
   refuses([](Facts& f) { f.batch.micro.reset(); }, "add --batch=SEQUENCES");
   refuses([](Facts& f) { f.system = "colossalai"; }, "no formula is known");
-  refuses([](Facts& f) { f.broken = {{.numbers = "48 is no multiple", .mend = "64 GPUs"}}; },
+  refuses([](Facts& f) { f.broken = {{.numbers = "48 is no multiple", .hint = "64 GPUs"}}; },
           "breaks a rule: 48 is no multiple; 64 GPUs");
 }
 

@@ -85,7 +85,7 @@ std::vector<ByteLine> ShardLines(const Facts& facts, const Setup& setup, const S
 }
 
 // Without shards: DDP with autocast, or NO_SHARD.
-std::vector<ByteLine> WholeLines(const Facts& facts, const Setup& setup, const StageShare& stage) {
+std::vector<ByteLine> FullLines(const Facts& facts, const Setup& setup, const StageShare& stage) {
   const FsdpCosts costs = FindFsdpCosts(facts);
   const auto line = [&](const char* kind, std::string name, double bytes) {
     return ParameterLine(kind, std::move(name), bytes, stage, 1, 1);
@@ -116,7 +116,7 @@ SystemBytes FsdpBytes(const Facts& facts, const Setup& setup) {
   const bool on_host = facts.offload.weights || facts.offload.states;
   for (const StageShare& stage : setup.stages) {
     std::vector<ByteLine> lines =
-        shards ? ShardLines(facts, setup, stage, on_host) : WholeLines(facts, setup, stage);
+        shards ? ShardLines(facts, setup, stage, on_host) : FullLines(facts, setup, stage);
     for (ByteLine& one : ActivationLines(setup, facts, kernels, stage)) {
       lines.push_back(std::move(one));
     }

@@ -26,10 +26,10 @@ constexpr std::string_view kAccTop[] = {
     "ipex_config", "tpu_cluster"};
 
 // The name that `accelerate launch` has for a place in the file.
-std::string AccKey(const std::string& place) {
-  const size_t dot = place.find('.');
-  if (dot == std::string::npos) return place;
-  const std::string section = place.substr(0, dot), key = place.substr(dot + 1);
+std::string AccKey(const std::string& location) {
+  const size_t dot = location.find('.');
+  if (dot == std::string::npos) return location;
+  const std::string section = location.substr(0, dot), key = location.substr(dot + 1);
   for (const char* prefix : {"fsdp", "fp8", "dynamo", "parallelism_config", "megatron_lm"}) {
     const std::string named = std::string(prefix) == "parallelism_config"
                                   ? "parallelism_config"
@@ -52,8 +52,8 @@ void CheckAccTop(const SettingsFile& file, Facts* facts) {
          .theirs = absl::StrCat("The config file at ", file.name, " had unknown keys (['", name,
                                 "']), please try upgrading your `accelerate` version or fix (and "
                                 "potentially remove) these keys from your config file."),
-         .mend = near.empty() ? "leave it out" : near,
-         .where = absl::StrCat(file.name, ":", file.LineOf(name))});
+         .hint = near.empty() ? "leave it out" : near,
+         .where = absl::StrCat(file.name, ":", file.FindLine(name))});
   }
 }
 
@@ -103,7 +103,7 @@ AccType ReadAccType(AccelerateSettings* said, Facts* facts) {
         {.rule = "distributed_type is one that accelerate has",
          .numbers = text,
          .theirs = absl::StrCat("'", text, "' is not a valid DistributedType"),
-         .mend = absl::StrCat("distributed_type: ",
+         .hint = absl::StrCat("distributed_type: ",
                               near.empty() ? "FSDP, DEEPSPEED, MULTI_GPU or 'NO'" : near),
          .where = settings.Where("distributed_type")});
   }
@@ -111,7 +111,7 @@ AccType ReadAccType(AccelerateSettings* said, Facts* facts) {
     facts->broken.push_back({.rule = "the file says distributed_type",
                              .numbers = "there is none",
                              .theirs = "A `distributed_type` must be specified in the config file.",
-                             .mend = "distributed_type: FSDP, DEEPSPEED, MULTI_GPU or 'NO'"});
+                             .hint = "distributed_type: FSDP, DEEPSPEED, MULTI_GPU or 'NO'"});
   }
   return AccType::kUnknown;
 }
@@ -135,7 +135,7 @@ void ReadAccDevices(Settings* settings, AccType type, const ForeignInput& input,
              .numbers = absl::StrCat(*processes, " is not a multiple of ", *machines),
              .theirs = absl::StrCat("starts ", *processes / *machines, " on each machine, ",
                                     *processes / *machines * *machines, " in all"),
-             .mend = absl::StrCat("num_processes: ", more),
+             .hint = absl::StrCat("num_processes: ", more),
              .where = settings->Where("num_processes")});
       }
     }
@@ -154,7 +154,7 @@ void ReadAccPrecision(Settings* settings, const TrainerWords& words, AccType typ
          .numbers = text,
          .theirs = absl::StrCat("Unknown mixed_precision mode: ", text,
                                 ". Choose between ['no', 'fp8', 'fp16', 'bf16']"),
-         .mend = absl::StrCat("mixed_precision: ", text.starts_with("b") ? "bf16" : "fp16"),
+         .hint = absl::StrCat("mixed_precision: ", text.starts_with("b") ? "bf16" : "fp16"),
          .where = settings->Where("mixed_precision")});
   }
   const bool of_words = words.bf16.value_or(false) || words.fp16.value_or(false);
@@ -205,7 +205,7 @@ absl::StatusOr<bool> ReadAccDeepSpeed(Settings* settings, const TrainerWords& wo
            .theirs = "When using `deepspeed_config_file`, the following accelerate config "
                      "variables will be ignored: ['gradient_accumulation_steps', ...]. Please "
                      "specify them appropriately in the DeepSpeed config file.",
-           .mend = absl::StrCat("leave ", setting->name, " out, and say it in ", *file),
+           .hint = absl::StrCat("leave ", setting->name, " out, and say it in ", *file),
            .where = setting->where});
     }
     ASSIGN_OR_RETURN(const SettingsFile* const found, FindSettingsFile(sources, *file));

@@ -31,7 +31,7 @@ std::string FsdpStrategy(const std::string& text, const std::string& where, Fact
       {.rule = "the sharding strategy is one that FSDP has",
        .numbers = text,
        .theirs = absl::StrCat("KeyError: '", upper, "' in ShardingStrategy"),
-       .mend = "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD or HYBRID_SHARD_ZERO2",
+       .hint = "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD or HYBRID_SHARD_ZERO2",
        .where = where});
   return "FULL_SHARD";
 }
@@ -48,7 +48,7 @@ bool FsdpReshard(const std::string& text, const std::string& where, Facts* facts
   facts->broken.push_back({.rule = "reshard_after_forward of FSDP 2 is true or false",
                            .numbers = text,
                            .theirs = absl::StrCat("invalid truth value ", text),
-                           .mend = upper == "SHARD_GRAD_OP" ? "false" : "true",
+                           .hint = upper == "SHARD_GRAD_OP" ? "false" : "true",
                            .where = where});
   return upper != "SHARD_GRAD_OP";
 }
@@ -98,7 +98,7 @@ FsdpChoice ReadAccelerateFsdp(Settings* settings, Facts* facts) {
          .numbers = "true with false",
          .theirs = "When using `--fsdp_cpu_ram_efficient_loading` set `--fsdp_sync_module_states` "
                    "to `True`",
-         .mend = "fsdp_sync_module_states: true",
+         .hint = "fsdp_sync_module_states: true",
          .where = settings->Where("fsdp_sync_module_states")});
   }
   return choice;
@@ -229,7 +229,7 @@ bool ReadParallelismConfig(Settings* settings, Facts* facts, int64_t* replicas) 
         {.rule = "cp_size and sp_size exclude each other",
          .numbers = absl::StrCat(*context, " and ", *positions),
          .theirs = "Context Parallelism (CP) and Sequence Parallelism (SP) are mutually exclusive.",
-         .mend = "sp_size: 1",
+         .hint = "sp_size: 1",
          .where = where});
   }
   if ((degrees.tensor > 1 || context.value_or(1) > 1) && *replicas > 1 && sharded == 1) {
@@ -238,7 +238,7 @@ bool ReadParallelismConfig(Settings* settings, Facts* facts, int64_t* replicas) 
          .numbers = absl::StrCat("dp_replicate_size ", *replicas, ", dp_shard_size 1"),
          .theirs = "Tensor/Context parallelism (tp/cp_size > 1) cannot be used with pure data "
                    "parallelism (dp_replicate_size > 1 and dp_shard_size == 1).",
-         .mend = absl::StrCat("dp_replicate_size: 1, dp_shard_size: ", *replicas),
+         .hint = absl::StrCat("dp_replicate_size: 1, dp_shard_size: ", *replicas),
          .where = where});
   }
   if (facts->devices && all != *facts->devices && positions.value_or(1) == 1 && all > 1) {
@@ -249,7 +249,7 @@ bool ReadParallelismConfig(Settings* settings, Facts* facts, int64_t* replicas) 
                                  degrees.tensor, " x ", degrees.context, " = ", all),
          .theirs = absl::StrCat("ParallelismConfig total_size (", all,
                                 ") does not match num_processes (", *facts->devices, ")."),
-         .mend = absl::StrCat("num_processes: ", all,
+         .hint = absl::StrCat("num_processes: ", all,
                               *facts->devices % others == 0
                                   ? absl::StrCat(", or dp_shard_size: ", *facts->devices / others)
                                   : ""),

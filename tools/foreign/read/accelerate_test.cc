@@ -61,8 +61,8 @@ TEST_CASE("FSDP 2") {
   CHECK(facts.precision.compute == "bf16");
   CHECK(facts.devices_a_node == 8);
   CHECK(NamesIn(facts, List::kUnknown) == "");
-  CHECK(ListOf(facts, "fsdp_config.fsdp_state_dict_type") == "has no effect on a plan");
-  CHECK(ListOf(facts, "fsdp_config.fsdp_auto_wrap_policy") == "is our default");
+  CHECK(FindList(facts, "fsdp_config.fsdp_state_dict_type") == "has no effect on a plan");
+  CHECK(FindList(facts, "fsdp_config.fsdp_auto_wrap_policy") == "is our default");
   CHECK(BrokenText(OfYaml(kFsdp + "fsdp_config: {fsdp_version: 2, "
                                   "fsdp_reshard_after_forward: FULL_SHARD}\n")) ==
         "reshard_after_forward of FSDP 2 is true or false: FULL_SHARD\n");
@@ -98,10 +98,10 @@ TEST_CASE("DDP, and flags that beat the file") {
   CHECK(ShardText(facts) == "none in 1 x 1, , once a step");
   CHECK(facts.devices_from == "--num_processes 8");
   CHECK(facts.precision.compute == "fp16, dynamic loss scale");
-  CHECK(ListOf(facts, "--mixed_precision") == "has no equivalent");
-  CHECK(ListOf(facts, "--num_processes") == "taken");
-  CHECK(ListOf(facts, "num_processes") == "taken");
-  CHECK(ListOf(facts, "gpu_ids") == "has no effect on a plan");
+  CHECK(FindList(facts, "--mixed_precision") == "has no equivalent");
+  CHECK(FindList(facts, "--num_processes") == "taken");
+  CHECK(FindList(facts, "num_processes") == "taken");
+  CHECK(FindList(facts, "gpu_ids") == "has no effect on a plan");
   CHECK(facts.optimizer.learning_rate == 5e-5);
   CHECK(facts.optimizer.schedule == "linear");
   CHECK(OfYaml(yaml, "", kWords + "--bf16").precision.compute == "bf16");
@@ -126,8 +126,8 @@ TEST_CASE("DeepSpeed through accelerate") {
   CHECK(ShardText(facts) == "gradients in 8 x 1, once a step, each micro-batch");
   CHECK(facts.offload.states);
   CHECK(facts.precision.compute == "bf16");
-  CHECK(ListOf(facts, "deepspeed_config.zero_stage") == "taken");
-  CHECK(ListOf(facts, "deepspeed_config.zero3_init_flag") == "has no effect on a plan");
+  CHECK(FindList(facts, "deepspeed_config.zero_stage") == "taken");
+  CHECK(FindList(facts, "deepspeed_config.zero3_init_flag") == "has no effect on a plan");
   CHECK(BrokenText(OfYaml(own + "  gradient_accumulation_steps: 1\n  zero_stage: 3\n")) ==
         "DeepSpeed's gradient_accumulation_steps = TrainingArguments' "
         "gradient_accumulation_steps: 1 is not 4\n");
@@ -142,7 +142,7 @@ TEST_CASE("DeepSpeed's own file through accelerate") {
   CHECK(BrokenText(facts) == "");
   CHECK(ShardText(facts) == "weights in 8 x 1, each use, each micro-batch");
   CHECK(facts.precision.compute == "bf16");
-  CHECK(ListOf(facts, "zero_optimization.stage") == "taken");
+  CHECK(FindList(facts, "zero_optimization.stage") == "taken");
   CHECK(BrokenText(OfYaml(yaml + "  zero_stage: 3\nmixed_precision: bf16\n", "", kWords + "--bf16"))
             .find("beside deepspeed_config_file the file says nothing that the JSON says: "
                   "deepspeed_config.zero_stage\n") == 0);
@@ -154,7 +154,7 @@ TEST_CASE("DeepSpeed by a word of TrainingArguments beats accelerate's file") {
   CHECK(facts.system == "accelerate");
   CHECK(BrokenText(facts) == "");
   CHECK(ShardText(facts) == "weights in 8 x 1, each use, each micro-batch");
-  CHECK(ListOf(facts, "zero_optimization.stage") == "taken");
+  CHECK(FindList(facts, "zero_optimization.stage") == "taken");
 }
 
 TEST_CASE("gradients that are reduced in each micro-batch") {
@@ -164,12 +164,12 @@ TEST_CASE("gradients that are reduced in each micro-batch") {
   };
   const Facts facts = of(R"({"gradient_accumulation_kwargs": {"sync_each_batch": true}})");
   CHECK(ShardText(facts) == "weights in 16 x 1, each use, each micro-batch");
-  CHECK(ListOf(facts, "--accelerator_config") == "taken");
+  CHECK(FindList(facts, "--accelerator_config") == "taken");
   for (const char* other :
        {R"({"gradient_accumulation_kwargs": {"sync_each_batch": false}})",
         R"({"gradient_accumulation_kwargs": null})", R"({"split_batches": true})", "config.json"}) {
     CHECK(of(other).sharding.reduce == "once a step");
-    CHECK(ListOf(of(other), "--accelerator_config") == "has no effect on a plan");
+    CHECK(FindList(of(other), "--accelerator_config") == "has no effect on a plan");
   }
 }
 
@@ -209,7 +209,7 @@ TEST_CASE("contradictions of accelerate's file") {
         "num_processes must be a multiple of num_machines: 16 is not a multiple of 3\n");
   const Facts facts = OfYaml("distributed_type: MULTI_GPU\nnum_proceses: 16\nnum_machines: 1\n");
   CHECK(BrokenText(facts) == "no unknown key at the top of accelerate's file: num_proceses\n");
-  CHECK(facts.broken[0].mend == "num_processes");
+  CHECK(facts.broken[0].hint == "num_processes");
   CHECK(NamesIn(facts, List::kUnknown) == "num_proceses");
   CHECK(AskedText(facts) == "how many GPUs\n");
   CHECK(BrokenText(OfYaml(kFsdp + "fsdp_config: {fsdp_cpu_ram_efficient_loading: true, "
@@ -240,11 +240,11 @@ TEST_CASE("the Trainer without accelerate's launcher") {
   CHECK(ShardText(fsdp) == "weights in 8 x 1, each use, once a step");
   CHECK(fsdp.offload.weights);
   CHECK(fsdp.recompute.here == "full");
-  CHECK(ListOf(fsdp, "transformer_layer_cls_to_wrap") == "is our default");
+  CHECK(FindList(fsdp, "transformer_layer_cls_to_wrap") == "is our default");
   const Facts ddp = read("--gradient_checkpointing true --optim adamw_torch_fused");
   CHECK(ShardText(ddp) == "none in 1 x 1, , once a step");
   CHECK(ddp.recompute.here == "full");
-  CHECK(ListOf(ddp, "--optim") == "taken");
+  CHECK(FindList(ddp, "--optim") == "taken");
   CHECK(ddp.precision.compute == "f32");
 }
 
@@ -266,7 +266,7 @@ TEST_CASE("a file of words") {
   CHECK(ShapeText(facts) == "1 x 1 x 1 x 4, 32 = 1 x 8");
   CHECK(facts.sequence == 256);
   CHECK(facts.optimizer.learning_rate == 1e-5);
-  CHECK(ListOf(facts, "finetuning_type") == "has no equivalent");
+  CHECK(FindList(facts, "finetuning_type") == "has no equivalent");
 }
 
 TEST_CASE("axolotl's file, with options of FSDP inside") {
@@ -283,9 +283,9 @@ TEST_CASE("axolotl's file, with options of FSDP inside") {
                 {"model/config.json", kTinyLlama}});
   CHECK(ShapeText(facts) == "1 x 1 x 1 x 4, 24 = 3 x 2");
   CHECK(facts.sequence == 128);
-  CHECK(ListOf(facts, "liger_rope") == "has no equivalent");
-  CHECK(ListOf(facts, "flash_attention") == "is our default");
-  CHECK(ListOf(facts, "sample_packing") == "has no effect on a plan");
+  CHECK(FindList(facts, "liger_rope") == "has no equivalent");
+  CHECK(FindList(facts, "flash_attention") == "is our default");
+  CHECK(FindList(facts, "sample_packing") == "has no effect on a plan");
 }
 
 TEST_CASE("an object of FSDP's options in a file of words") {
@@ -297,11 +297,11 @@ TEST_CASE("an object of FSDP's options in a file of words") {
                                  "  fsdp_activation_checkpointing: true\n  forward_prefetch: true\n"
                                  "use_galore: true\npure_bf16: true\n"},
                                 {"model/config.json", kTinyLlama}});
-  CHECK(ListOf(facts, "fsdp_config.fsdp_state_dict_type") == "has no effect on a plan");
-  CHECK(ListOf(facts, "fsdp_config.fsdp_activation_checkpointing") == "taken");
-  CHECK(ListOf(facts, "fsdp_config.forward_prefetch") == "is our default");
-  CHECK(ListOf(facts, "use_galore") == "has no equivalent");
-  CHECK(ListOf(facts, "pure_bf16") == "has no equivalent");
+  CHECK(FindList(facts, "fsdp_config.fsdp_state_dict_type") == "has no effect on a plan");
+  CHECK(FindList(facts, "fsdp_config.fsdp_activation_checkpointing") == "taken");
+  CHECK(FindList(facts, "fsdp_config.forward_prefetch") == "is our default");
+  CHECK(FindList(facts, "use_galore") == "has no equivalent");
+  CHECK(FindList(facts, "pure_bf16") == "has no equivalent");
   CHECK(facts.recompute.here == "full");
 }
 

@@ -25,7 +25,7 @@ bool HasMember(const nlohmann::ordered_json& root, std::initializer_list<const c
   return true;
 }
 
-std::optional<BridgeKind> KindOf(const nlohmann::ordered_json& root) {
+std::optional<BridgeKind> FindKind(const nlohmann::ordered_json& root) {
   if (HasMember(root, {"trainer", "strategy"}) ||
       HasMember(root, {"model", "config", "_target_"})) {
     return BridgeKind::kNemo2;
@@ -59,9 +59,9 @@ std::optional<BridgeKind> KindOf(const nlohmann::ordered_json& root) {
 bool HasOverride(const Launch& launch, std::initializer_list<const char*> sections) {
   return std::any_of(launch.arguments.begin(), launch.arguments.end(), [&](const Word& word) {
     if (!IsBridgeOverride(word.text)) return false;
-    const std::string place = ParseBridgeOverride(word).key;
+    const std::string location = ParseBridgeOverride(word).key;
     return std::any_of(sections.begin(), sections.end(),
-                       [&](const char* section) { return place.starts_with(section); });
+                       [&](const char* section) { return location.starts_with(section); });
   });
 }
 
@@ -80,14 +80,14 @@ bool NamesBridgeFile(const Sources& sources) {
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(path, ignored)) continue;
     const absl::StatusOr<SettingsFile> file = ReadSettingsFile(path, name);
-    if (file.ok() && KindOf(file->root)) return true;
+    if (file.ok() && FindKind(file->root)) return true;
   }
   return false;
 }
 
 bool KnowsBridge(const Sources& sources) {
   for (const SettingsFile& file : sources.files) {
-    if (KindOf(file.root)) return true;
+    if (FindKind(file.root)) return true;
   }
   return sources.launch &&
          (HasOverride(*sources.launch, {"model.", "train.", "trainer.", "optimizer.", "scheduler.",
@@ -115,12 +115,12 @@ absl::Status BridgeReading::AddFile() {
     }
   }
   for (const SettingsFile& file : sources_.files) {
-    if (KindOf(file.root) && std::find(files.begin(), files.end(), &file) == files.end()) {
+    if (FindKind(file.root) && std::find(files.begin(), files.end(), &file) == files.end()) {
       files.push_back(&file);
     }
   }
   for (const SettingsFile* file : files) {
-    if (const std::optional<BridgeKind> kind = KindOf(file->root)) kind_ = *kind;
+    if (const std::optional<BridgeKind> kind = FindKind(file->root)) kind_ = *kind;
     for (Setting& setting : FlattenSettings(*file)) {
       // Tags of classes; those of models and of activations say more.
       const bool is_tag = setting.key.ends_with("_call_") || setting.key.ends_with("_partial_") ||
@@ -130,7 +130,7 @@ absl::Status BridgeReading::AddFile() {
                              setting.key == "model._target_" ||
                              setting.key == "model.config._target_";
       if (is_tag && !says_more) continue;
-      places_.Add(std::move(setting));
+      locations_.Add(std::move(setting));
     }
   }
   if (files.empty() && sources_.launch &&
@@ -155,13 +155,13 @@ void BridgeReading::AddWords() {
 
 // Hydra lets a word without "+" change only what the file of NeMo has.
 void BridgeReading::CheckOverride(const Word& word) {
-  if (kind_ != BridgeKind::kNemo1 || places_.all().empty()) return;
+  if (kind_ != BridgeKind::kNemo1 || locations_.all().empty()) return;
   if (word.text.starts_with('+') || word.text.starts_with('~')) return;
   const Setting setting = ParseBridgeOverride(word);
   std::vector<std::string> known;
-  for (const Setting& place : places_.all()) {
-    if (place.key == setting.key || place.key.starts_with(setting.key + ".")) return;
-    known.push_back(place.key);
+  for (const Setting& location : locations_.all()) {
+    if (location.key == setting.key || location.key.starts_with(setting.key + ".")) return;
+    known.push_back(location.key);
   }
   const std::string near = Nearest(setting.key, known);
   const size_t dot = setting.key.rfind('.');
@@ -170,7 +170,7 @@ void BridgeReading::CheckOverride(const Word& word) {
        .numbers = setting.name,
        .theirs = absl::StrCat("Could not override '", setting.key, "'. Key '",
                               setting.key.substr(dot + 1), "' is not in struct"),
-       .mend = near.empty() ? absl::StrCat("+", word.text)
+       .hint = near.empty() ? absl::StrCat("+", word.text)
                             : absl::StrCat(near, "=", setting.ValueText()),
        .where = word.where});
 }
@@ -189,8 +189,8 @@ void BridgeReading::AddDevices() {
     facts_.devices_a_node = a_node;
     facts_.devices_from = absl::StrCat("trainer.num_nodes=", nodes, " x trainer.devices=", a_node);
   }
-  places_.Put("trainer.num_nodes", List::kTaken);
-  places_.Put("trainer.devices", List::kTaken);
+  locations_.Put("trainer.num_nodes", List::kTaken);
+  locations_.Put("trainer.devices", List::kTaken);
   if (input_.devices) {
     facts_.devices = input_.devices;
     facts_.devices_from = "--devices";
@@ -199,16 +199,16 @@ void BridgeReading::AddDevices() {
 
 void BridgeReading::CheckLengths(Facts* facts) {
   const std::string model = Text("model.seq_length");
-  for (const char* place : {"dataset.seq_length", "dataset.sequence_length"}) {
-    const std::string data = Text(place);
+  for (const char* location : {"dataset.seq_length", "dataset.sequence_length"}) {
+    const std::string data = Text(location);
     if (data.empty() || model.empty() || data == model) continue;
     facts->broken.push_back(
         {.rule = "sequences of the model and of the data have one length",
-         .numbers = absl::StrCat("model.seq_length=", model, ", ", place, "=", data),
+         .numbers = absl::StrCat("model.seq_length=", model, ", ", location, "=", data),
          .theirs = "Please ensure sequence length configuration in model config and dataset config "
                    "match.",
-         .mend = absl::StrCat(place, "=", model),
-         .where = places_.Find(place)->where});
+         .hint = absl::StrCat(location, "=", model),
+         .where = locations_.Find(location)->where});
   }
 }
 
@@ -220,7 +220,7 @@ void BridgeReading::RefuseUnknown(Facts* facts) {
       continue;
     }
     constexpr std::string_view kBegin = "did you mean ";
-    std::string mend = absl::StrCat("leave out ", setting.name);
+    std::string hint = absl::StrCat("leave out ", setting.name);
     if (setting.note.starts_with(kBegin)) {
       std::string near = setting.note.substr(kBegin.size());
       if (near.ends_with('?')) near.pop_back();
@@ -233,7 +233,7 @@ void BridgeReading::RefuseUnknown(Facts* facts) {
                                         {"expert_model_parallel_size", "expert"}}) {
         if (near.ends_with(absl::StrCat(".", key))) facts->undecided.emplace_back(degree);
       }
-      mend = absl::StrCat(near, "=", setting.ValueText());
+      hint = absl::StrCat(near, "=", setting.ValueText());
     }
     const std::string section = setting.name.substr(0, setting.name.rfind('.'));
     facts->broken.push_back({.rule = "no unknown key",
@@ -241,7 +241,7 @@ void BridgeReading::RefuseUnknown(Facts* facts) {
                              .theirs = absl::StrCat("Failed to parse Hydra overrides: Key '",
                                                     setting.name.substr(section.size() + 1),
                                                     "' is not in struct (", section, ")"),
-                             .mend = mend,
+                             .hint = hint,
                              .where = setting.where});
   }
 }
@@ -253,7 +253,7 @@ absl::StatusOr<Facts> BridgeReading::Read() {
     for (const Word& word : sources_.launch->arguments) {
       if (!word.text.starts_with('-') && IsBridgeOverride(word.text)) {
         CheckOverride(word);
-        places_.Add(ParseBridgeOverride(word));
+        locations_.Add(ParseBridgeOverride(word));
       }
     }
   }
@@ -262,7 +262,7 @@ absl::StatusOr<Facts> BridgeReading::Read() {
                 : kind_ == BridgeKind::kNemo1 ? "YAML of NeMo 1, and words of Hydra"
                                               : "YAML of NeMo 2";
   facts_.unread = sources_.unread;
-  ResolveInterpolations(&places_, &facts_.unread);
+  ResolveInterpolations(&locations_, &facts_.unread);
   AddDevices();
   Rename();
   if (kind_ == BridgeKind::kNemo1) RenameNemo1();
@@ -303,7 +303,7 @@ absl::StatusOr<Facts> BridgeReading::Read() {
   std::erase_if(facts_.settings, [](const Setting& s) { return s.where == kUnsaid; });
   // Values as the user wrote them.
   for (Setting& setting : facts_.settings) {
-    if (const Setting* place = places_.Find(setting.name)) setting.value = place->value;
+    if (const Setting* location = locations_.Find(setting.name)) setting.value = location->value;
   }
   for (Setting& second : seconds_) {
     const Setting* first = keys_.Find(second.key);
@@ -317,8 +317,8 @@ absl::StatusOr<Facts> BridgeReading::Read() {
     facts_.settings.push_back(second);
   }
   CheckLengths(&facts_);
-  if (is_bridge() && !places_.Has("model.num_layers") &&
-      !places_.Has("model.transformer.num_layers")) {
+  if (is_bridge() && !locations_.Has("model.num_layers") &&
+      !locations_.Has("model.transformer.num_layers")) {
     facts_.unread.push_back(
         "the program's own recipe, which the file and the words change: what it sets is not read");
   }

@@ -39,7 +39,7 @@ constexpr BridgeSection kNemo2Sections[] = {
 };
 
 struct BridgeRename {
-  std::string_view place, key;
+  std::string_view location, key;
 };
 
 // Keys that keep their section: Megatron has another of the name.
@@ -105,21 +105,21 @@ constexpr BridgeRename kNemo2Renames[] = {
 };
 
 template <typename Table>
-const std::string_view* FindRename(const Table& table, std::string_view place) {
+const std::string_view* FindRename(const Table& table, std::string_view location) {
   for (const BridgeRename& rename : table) {
-    if (rename.place == place) return &rename.key;
+    if (rename.location == location) return &rename.key;
   }
   return nullptr;
 }
 
 template <typename Table>
-BridgeKey WithoutSection(const Table& sections, std::string_view place) {
+BridgeKey WithoutSection(const Table& sections, std::string_view location) {
   for (const BridgeSection& section : sections) {
-    if (place.starts_with(section.prefix)) {
-      return {std::string(place.substr(section.prefix.size())), section.rank};
+    if (location.starts_with(section.prefix)) {
+      return {std::string(location.substr(section.prefix.size())), section.rank};
     }
   }
-  return {std::string(place)};
+  return {std::string(location)};
 }
 
 struct BridgeClass {
@@ -191,30 +191,31 @@ std::string ClassWords(std::string_view name) {
 
 }  // namespace
 
-BridgeKey KeyOfBridgePlace(BridgeKind kind, std::string_view place) {
+BridgeKey KeyOfBridgePlace(BridgeKind kind, std::string_view location) {
   if (kind == BridgeKind::kBridge) {
-    if (std::find(std::begin(kKeptPlaces), std::end(kKeptPlaces), place) != std::end(kKeptPlaces)) {
-      return {std::string(place)};
+    if (std::find(std::begin(kKeptPlaces), std::end(kKeptPlaces), location) !=
+        std::end(kKeptPlaces)) {
+      return {std::string(location)};
     }
-    if (const std::string_view* key = FindRename(kBridgeRenames, place)) {
+    if (const std::string_view* key = FindRename(kBridgeRenames, location)) {
       return {std::string(*key), 1};
     }
-    return WithoutSection(kBridgeSections, place);
+    return WithoutSection(kBridgeSections, location);
   }
   if (kind == BridgeKind::kNemo2) {
-    if (const std::string_view* key = FindRename(kNemo2Renames, place)) {
+    if (const std::string_view* key = FindRename(kNemo2Renames, location)) {
       return {std::string(*key), 1};
     }
-    return WithoutSection(kNemo2Sections, place);
+    return WithoutSection(kNemo2Sections, location);
   }
-  if (const std::string_view* key = FindRename(kNemo1Renames, place)) {
+  if (const std::string_view* key = FindRename(kNemo1Renames, location)) {
     return {std::string(*key), 9};
   }
   // "model.num_layers", but "model.data.num_workers" stays.
-  if (!place.starts_with("model.") || place.find('.', 6) != std::string_view::npos) {
-    return {std::string(place)};
+  if (!location.starts_with("model.") || location.find('.', 6) != std::string_view::npos) {
+    return {std::string(location)};
   }
-  return {std::string(place.substr(6)), 6};
+  return {std::string(location.substr(6)), 6};
 }
 
 std::string BridgeClassDefaults(std::string_view target) {

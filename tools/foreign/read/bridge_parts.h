@@ -24,7 +24,7 @@ struct BridgeKey {
   std::string key;
   int rank = 0;
 };
-BridgeKey KeyOfBridgePlace(BridgeKind kind, std::string_view place);
+BridgeKey KeyOfBridgePlace(BridgeKind kind, std::string_view location);
 
 // Lists of the keys that no reader asks for, behind Megatron's own.
 std::span<const ListedKeys> BridgeLists();
@@ -40,6 +40,6 @@ Setting ParseBridgeOverride(const Word& word);
 
 // Replaces "${model.encoder_seq_length}", "${.num_layers}", "${multiply:a,b}" and "${sum:a,b}" by
 // what they name. What cannot be resolved stays, and is put into `unread`.
-void ResolveInterpolations(Settings* places, std::vector<std::string>* unread);
+void ResolveInterpolations(Settings* locations, std::vector<std::string>* unread);
 
 }  // namespace oneflow::foreign

@@ -36,8 +36,8 @@ class BridgeReading {
     if (keys_.Has(key)) return;
     keys_.Add({.name = key, .key = key, .value = std::move(value), .where = kUnsaid});
   }
-  std::string Text(const char* place) const {
-    const Setting* setting = places_.Find(place);
+  std::string Text(const char* location) const {
+    const Setting* setting = locations_.Find(location);
     return setting == nullptr || setting->value.is_null() ? "" : setting->ValueText();
   }
   void CheckLengths(Facts* facts);
@@ -47,10 +47,10 @@ class BridgeReading {
   Sources& sources_;
   const ForeignInput& input_;
   BridgeKind kind_ = BridgeKind::kBridge;
-  Settings flags_{"megatron-bridge"};   // of the program, beside overrides
-  Settings places_{"megatron-bridge"};  // by their places
-  Settings keys_{"megatron-bridge"};    // by Megatron's keys
-  std::vector<Setting> seconds_;        // places whose key another place of a higher rank has
+  Settings flags_{"megatron-bridge"};      // of the program, beside overrides
+  Settings locations_{"megatron-bridge"};  // by their places
+  Settings keys_{"megatron-bridge"};       // by Megatron's keys
+  std::vector<Setting> seconds_;           // places whose key another place of a higher rank has
   Facts facts_;
 };
 

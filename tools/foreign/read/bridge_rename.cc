@@ -13,7 +13,7 @@ namespace oneflow::foreign {
 // Of places with one key the one of the highest rank decides; of switches one that is on.
 void BridgeReading::Rename() {
   std::vector<std::pair<BridgeKey, const Setting*>> chosen;
-  for (const Setting& setting : places_.all()) {
+  for (const Setting& setting : locations_.all()) {
     BridgeKey key = KeyOfBridgePlace(kind_, setting.key);
     if (setting.value.is_null() && !setting.is_switch) key.rank -= 100;
     if (key.key.starts_with("use_") && absl::AsciiStrToLower(setting.ValueText()) == "true") {
@@ -56,13 +56,13 @@ void BridgeReading::RenameOptimizer(const std::string& name) {
 
 void BridgeReading::RenameNemo1() {
   if (const Setting* name = keys_.Find("optimizer")) RenameOptimizer(name->ValueText());
-  if (const Setting* betas = places_.Find("model.optim.betas");
+  if (const Setting* betas = locations_.Find("model.optim.betas");
       betas != nullptr && betas->value.is_array() && betas->value.size() == 2) {
     Unsaid("adam_beta1", betas->value[0]);
     Unsaid("adam_beta2", betas->value[1]);
     keys_.Put("model.optim.betas", List::kTaken);
   }
-  if (const Setting* type = places_.Find("model.tokenizer.library"); type != nullptr) {
+  if (const Setting* type = locations_.Find("model.tokenizer.library"); type != nullptr) {
     const std::string library = type->ValueText();
     if (library == "huggingface") Unsaid("tokenizer_type", "HuggingFaceTokenizer");
     if (library == "megatron") Unsaid("tokenizer_type", Text("model.tokenizer.type"));
@@ -89,30 +89,30 @@ void BridgeReading::RenameNemo1() {
 // NeMo's steps at the least rate behind a decay: the decay ends so much earlier.
 void BridgeReading::AddHold() {
   if (is_bridge()) return;
-  const std::string place = kind_ == BridgeKind::kNemo1 ? "model.optim.sched.constant_steps"
-                                                        : "optim.lr_scheduler.constant_steps";
+  const std::string location = kind_ == BridgeKind::kNemo1 ? "model.optim.sched.constant_steps"
+                                                           : "optim.lr_scheduler.constant_steps";
   int64_t hold = 0, steps = 0;
   const Setting* decay = keys_.Find("lr_decay_iters");
   const std::string end =
       decay == nullptr || decay->value.is_null() ? Text("trainer.max_steps") : decay->ValueText();
-  if (!absl::SimpleAtoi(Text(place.c_str()), &hold) || !absl::SimpleAtoi(end, &steps) || hold < 0 ||
-      hold >= steps) {
+  if (!absl::SimpleAtoi(Text(location.c_str()), &hold) || !absl::SimpleAtoi(end, &steps) ||
+      hold < 0 || hold >= steps) {
     return;
   }
   Unsaid("lr_decay_iters", steps - hold);
   keys_.Set("lr_decay_iters", steps - hold);
-  keys_.Put(place, List::kTaken);
+  keys_.Put(location, List::kTaken);
 }
 
 // "bf16_mixed", "bf16-mixed", "bf16_with_fp8_current_scaling_mixed", 16, "32-true", ...
 void BridgeReading::AddPrecision() {
-  const char* place = is_bridge()                        ? "mixed_precision"
-                      : kind_ == BridgeKind::kNemo1      ? "trainer.precision"
-                      : places_.Has("trainer.plugins")   ? "trainer.plugins"
-                      : places_.Has("trainer.precision") ? "trainer.precision"
-                                                         : "trainer.plugins.precision";
-  const std::string name = absl::AsciiStrToLower(Text(place));
-  const std::string key = KeyOfBridgePlace(kind_, place).key;
+  const char* location = is_bridge()                           ? "mixed_precision"
+                         : kind_ == BridgeKind::kNemo1         ? "trainer.precision"
+                         : locations_.Has("trainer.plugins")   ? "trainer.plugins"
+                         : locations_.Has("trainer.precision") ? "trainer.precision"
+                                                               : "trainer.plugins.precision";
+  const std::string name = absl::AsciiStrToLower(Text(location));
+  const std::string key = KeyOfBridgePlace(kind_, location).key;
   if (name.empty()) return;
   keys_.Put(key, List::kTaken);
   const bool is_bf16 = name.find("bf16") != std::string::npos;

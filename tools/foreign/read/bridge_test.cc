@@ -46,7 +46,7 @@ const Setting& Find(const Facts& facts, const std::string& name) {
   return facts.settings.front();
 }
 
-std::string ListOf(const Facts& facts, const std::string& name) {
+std::string FindList(const Facts& facts, const std::string& name) {
   return std::string(ListText(Find(facts, name).list));
 }
 
@@ -127,13 +127,13 @@ TEST_CASE("a ConfigContainer, and words that beat it") {
   CHECK(facts.optimizer.weight_decay == 0.01);
   CHECK(facts.model.vocab_rule == "should_pad_vocab: up to a multiple of 128 x tensor = 256");
   CHECK(Find(facts, "train.global_batch_size").overrides.starts_with("64"));
-  CHECK(ListOf(facts, "--config-file") == "taken");
-  CHECK(ListOf(facts, "train.manual_gc") == "has no effect on a plan");
-  CHECK(ListOf(facts, "profiling.use_nsys_profiler") == "has no effect on a plan");
+  CHECK(FindList(facts, "--config-file") == "taken");
+  CHECK(FindList(facts, "train.manual_gc") == "has no effect on a plan");
+  CHECK(FindList(facts, "profiling.use_nsys_profiler") == "has no effect on a plan");
   // Places that Megatron has one key for: none is lost.
-  CHECK(ListOf(facts, "optimizer.bf16") == "taken");
-  CHECK(ListOf(facts, "dataset.seq_length") == "taken");
-  CHECK(ListOf(facts, "ddp.use_distributed_optimizer") == "taken");
+  CHECK(FindList(facts, "optimizer.bf16") == "taken");
+  CHECK(FindList(facts, "dataset.seq_length") == "taken");
+  CHECK(FindList(facts, "ddp.use_distributed_optimizer") == "taken");
   CHECK(Find(facts, "optimizer.use_distributed_optimizer").note ==
         "ddp.use_distributed_optimizer=true decides");
   CHECK(facts.broken.empty());
@@ -151,7 +151,7 @@ TEST_CASE("uneven stages, recompute of blocks, FP8 by a preset") {
   CHECK(facts.recompute.here == "full:3");
   CHECK(facts.precision.compute.starts_with("fp8 (hybrid, tensorwise scaling)"));
   CHECK(facts.precision.here == "bf16");
-  CHECK(ListOf(facts, "mixed_precision") == "has no equivalent");
+  CHECK(FindList(facts, "mixed_precision") == "has no equivalent");
 }
 
 TEST_CASE("a class of models has numbers of its own") {
@@ -208,7 +208,7 @@ TEST_CASE("rules that a configuration of Bridge breaks") {
   CHECK(broken("train.global_batch_size=63").numbers == "63 is not a multiple of 1 x 2 = 2");
   const BrokenRule typo = broken("model.tensor_model_paralel_size=4");
   CHECK(typo.rule == "no unknown key");
-  CHECK(typo.mend == "model.tensor_model_parallel_size=4");
+  CHECK(typo.hint == "model.tensor_model_parallel_size=4");
   CHECK(broken("dataset.seq_length=4096").numbers ==
         "model.seq_length=8192, dataset.seq_length=4096");
   CHECK(broken("model.pipeline_model_parallel_size=8 model.num_layers=30").rule ==
@@ -288,8 +288,8 @@ TEST_CASE("NeMo 1: Llama 3 70B on 128 GPUs") {
   CHECK(Find(facts, "exp_manager.params.size").ValueText() == "32");
   CHECK(Find(facts, "model.data.seq_length").ValueText() == "4096");
   CHECK(Find(facts, "model.activation").ValueText() == "fast-swiglu");
-  CHECK(ListOf(facts, "model.optim.name") == "taken");
-  CHECK(ListOf(facts, "trainer.devices") == "taken");
+  CHECK(FindList(facts, "model.optim.name") == "taken");
+  CHECK(FindList(facts, "trainer.devices") == "taken");
   CHECK(facts.broken.empty());
 }
 
@@ -298,7 +298,7 @@ TEST_CASE("NeMo 1: a word without + changes only what is there") {
                            "python megatron_gpt_pretraining.py model.tensor_model_paralel_size=4 "
                            "+model.context_parallel_size=2");
   REQUIRE(facts.broken.size() == 1);
-  CHECK(facts.broken[0].mend == "model.tensor_model_parallel_size=4");
+  CHECK(facts.broken[0].hint == "model.tensor_model_parallel_size=4");
   CHECK(facts.degrees.context == 2);
 }
 
@@ -343,7 +343,7 @@ log: {name: x}
   CHECK(facts.precision.here == "bf16");
   CHECK(facts.model.model->vocab() == 128512);
   CHECK(facts.optimizer.warmup_steps == 2000);
-  CHECK(ListOf(facts, "log.name") == "has no effect on a plan");
+  CHECK(FindList(facts, "log.name") == "has no effect on a plan");
 }
 
 TEST_CASE("bad values of Bridge are errors") {

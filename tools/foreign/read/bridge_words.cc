@@ -44,7 +44,7 @@ std::string AbsolutePlace(std::string_view named, const std::string& at) {
 
 class Interpolation {
  public:
-  explicit Interpolation(const Settings& places) : places_(places) {}
+  explicit Interpolation(const Settings& locations) : locations_(locations) {}
 
   // The value of `text` in the place `at`; none where something in it is not known.
   std::optional<nlohmann::json> Resolve(const std::string& text, const std::string& at, int steps) {
@@ -65,11 +65,11 @@ class Interpolation {
                                          int steps) {
     const size_t colon = inner.find(':');
     if (colon == std::string::npos) {
-      const std::string place = AbsolutePlace(inner, at);
-      const Setting* setting = places_.Find(place);
+      const std::string location = AbsolutePlace(inner, at);
+      const Setting* setting = locations_.Find(location);
       if (setting == nullptr) return std::nullopt;
       if (!setting->value.is_string()) return setting->value;
-      return Resolve(setting->value.get<std::string>(), place, steps + 1);
+      return Resolve(setting->value.get<std::string>(), location, steps + 1);
     }
     const std::string name = inner.substr(0, colon);
     double result = name == "multiply" ? 1 : 0;
@@ -86,7 +86,7 @@ class Interpolation {
     return nlohmann::json(result);
   }
 
-  const Settings& places_;
+  const Settings& locations_;
 };
 
 }  // namespace
@@ -115,10 +115,10 @@ Setting ParseBridgeOverride(const Word& word) {
   return setting;
 }
 
-void ResolveInterpolations(Settings* places, std::vector<std::string>* unread) {
+void ResolveInterpolations(Settings* locations, std::vector<std::string>* unread) {
   std::vector<Setting> resolved;
-  Interpolation interpolation(*places);
-  for (const Setting& setting : places->all()) {
+  Interpolation interpolation(*locations);
+  for (const Setting& setting : locations->all()) {
     if (!setting.value.is_string()) continue;
     const std::string text = setting.value.get<std::string>();
     if (text.find("${") == std::string::npos) continue;
@@ -132,7 +132,7 @@ void ResolveInterpolations(Settings* places, std::vector<std::string>* unread) {
     resolved.push_back(std::move(changed));
   }
   for (Setting& setting : resolved) {
-    places->Set(setting.key, std::move(setting.value));
+    locations->Set(setting.key, std::move(setting.value));
   }
 }
 

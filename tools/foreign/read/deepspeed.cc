@@ -84,7 +84,7 @@ void ReadDsPipe(Facts* facts) {
         {.rule = "a pipeline needs ZeRO 0 or 1",
          .numbers = absl::StrCat("pipe ", pipe, " with split ", facts->sharding.what),
          .theirs = "ZeRO-2 and ZeRO-3 are incompatible with pipeline parallelism",
-         .mend = "\"stage\": 1"});
+         .hint = "\"stage\": 1"});
   }
   if (!facts->model.model) return;
   const int64_t layers = facts->model.model->layers();

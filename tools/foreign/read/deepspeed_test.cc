@@ -48,10 +48,10 @@ TEST_CASE("auto is what TrainingArguments say") {
   CHECK(facts.optimizer.warmup_steps == 0);
   CHECK(facts.optimizer.clip == 1);
   CHECK(facts.sequence == 1024);
-  CHECK(ListOf(facts, "optimizer.params.betas") == "taken");
-  CHECK(ListOf(facts, "zero_optimization.stage3_prefetch_bucket_size") == "is our default");
-  CHECK(ListOf(facts, "zero_optimization.stage3_max_live_parameters") == "has no equivalent");
-  CHECK(ListOf(facts, "zero_optimization.sub_group_size") == "is our default");
+  CHECK(FindList(facts, "optimizer.params.betas") == "taken");
+  CHECK(FindList(facts, "zero_optimization.stage3_prefetch_bucket_size") == "is our default");
+  CHECK(FindList(facts, "zero_optimization.stage3_max_live_parameters") == "has no equivalent");
+  CHECK(FindList(facts, "zero_optimization.sub_group_size") == "is our default");
   CHECK(NamesIn(facts, List::kUnknown) == "");
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("contradictions of a batch") {
   REQUIRE(facts.broken.size() == 1);
   CHECK(facts.broken[0].numbers == "512 is not 4 x 8 x 24 = 768");
   CHECK(facts.broken[0].theirs.find("512 != 4 * 8 * 24") != std::string::npos);
-  CHECK(facts.broken[0].mend ==
+  CHECK(facts.broken[0].hint ==
         "train_batch_size 768 with 8 micro-batches, or 480 with 5, or 576 "
         "with 6, or data 16 in place of 24");
   CHECK(ShapeText(facts) == "1 x 1 x 1 x 24, 512 = 4 x 8");
@@ -123,11 +123,11 @@ TEST_CASE("ZeRO with groups") {
       "zero_quantized_gradients": false}})",
                           "", 16);
   CHECK(ShardText(hpz) == "weights in 16 x 1, each use, each micro-batch");
-  CHECK(ListOf(hpz, "zero_optimization.zero_hpz_partition_size") == "has no equivalent");
-  CHECK(NoteOf(hpz, "zero_optimization.zero_hpz_partition_size").find("group of 4") !=
+  CHECK(FindList(hpz, "zero_optimization.zero_hpz_partition_size") == "has no equivalent");
+  CHECK(FindNote(hpz, "zero_optimization.zero_hpz_partition_size").find("group of 4") !=
         std::string::npos);
-  CHECK(ListOf(hpz, "zero_optimization.zero_quantized_weights") == "has no equivalent");
-  CHECK(ListOf(hpz, "zero_optimization.zero_quantized_gradients") == "is our default");
+  CHECK(FindList(hpz, "zero_optimization.zero_quantized_weights") == "has no equivalent");
+  CHECK(FindList(hpz, "zero_optimization.zero_quantized_gradients") == "is our default");
   const Facts mics = OfOwn(R"({"train_micro_batch_size_per_gpu": 1,
     "zero_optimization": {"stage": 3, "mics_shard_size": 8}})",
                            "", 32);
@@ -143,9 +143,9 @@ TEST_CASE("what rests on the host") {
     "offload_param": {"device": "cpu", "pin_memory": true, "buffer_size": 3e8}},
     "aio": {"block_size": 262144, "queue_depth": 32}})");
   CHECK((nvme.offload.states && nvme.offload.update && nvme.offload.weights));
-  CHECK(ListOf(nvme, "zero_optimization.offload_optimizer.device") == "has no equivalent");
-  CHECK(ListOf(nvme, "zero_optimization.offload_param.device") == "taken");
-  CHECK(ListOf(nvme, "aio.block_size") == "has no effect on a plan");
+  CHECK(FindList(nvme, "zero_optimization.offload_optimizer.device") == "has no equivalent");
+  CHECK(FindList(nvme, "zero_optimization.offload_param.device") == "taken");
+  CHECK(FindList(nvme, "aio.block_size") == "has no effect on a plan");
   const Facts old = OfOwn(R"({"train_micro_batch_size_per_gpu": 1,
     "zero_optimization": {"stage": 2, "cpu_offload": true}})");
   CHECK((old.offload.states && !old.offload.weights));
@@ -165,23 +165,23 @@ TEST_CASE("precisions and optimizers") {
       "warmup_num_steps": 100, "cos_min_ratio": 0.1, "warmup_type": "log"}}})");
   CHECK(fp16.precision.compute == "fp16, dynamic loss scale");
   CHECK(fp16.precision.here == "bf16");
-  CHECK(ListOf(fp16, "fp16.enabled") == "has no equivalent");
+  CHECK(FindList(fp16, "fp16.enabled") == "has no equivalent");
   CHECK(fp16.optimizer.name == "adamw");
   CHECK(fp16.optimizer.schedule == "cosine");
   CHECK(*fp16.optimizer.min_learning_rate == Approx(1e-4));
   CHECK(fp16.optimizer.decay_steps == 5000);
   CHECK(fp16.optimizer.beta2 == 0.999);
-  CHECK(ListOf(fp16, "scheduler.params.warmup_type") == "has no equivalent");
+  CHECK(FindList(fp16, "scheduler.params.warmup_type") == "has no equivalent");
   const Facts lamb = OfOwn(R"({"train_micro_batch_size_per_gpu": 1, "gradient_clipping": 0.5,
     "optimizer": {"type": "OneBitLamb", "params": {"lr": 2e-3, "freeze_step": 100}},
     "scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 1e-5, "cycle_max_lr": 1e-3,
       "cycle_first_step_size": 300}},
     "data_types": {"grad_accum_dtype": "fp32"}, "communication_data_type": "fp32"})");
-  CHECK(ListOf(lamb, "optimizer.type") == "has no equivalent");
+  CHECK(FindList(lamb, "optimizer.type") == "has no equivalent");
   CHECK(lamb.optimizer.schedule == "onecycle");
   CHECK(lamb.optimizer.learning_rate == 1e-3);
   CHECK(lamb.optimizer.clip == 0.5);
-  CHECK(ListOf(lamb, "communication_data_type") == "is our default");
+  CHECK(FindList(lamb, "communication_data_type") == "is our default");
   CHECK(BrokenText(OfOwn(R"({"train_micro_batch_size_per_gpu": 1, "fp16": {"enabled": true},
     "bf16": {"enabled": true}})")) ==
         "bf16 and fp16 exclude each other: bf16.enabled and fp16.enabled are both true\n");
@@ -216,7 +216,7 @@ TEST_CASE("keys that DeepSpeed refuses, and those that it drops") {
         "no unknown key in tensorboard: tensorboard.enable\n");
   CHECK(NamesIn(facts, List::kUnknown) ==
         "zero_optimisation zero_optimization.overlap_com tensorboard.enable");
-  CHECK(NoteOf(facts, "zero_optimization.overlap_com") ==
+  CHECK(FindNote(facts, "zero_optimization.overlap_com") ==
         "did you mean zero_optimization.overlap_comm?");
   CHECK(BrokenText(OfOwn(R"({"train_micro_batch_size_per_gpu": 1,
     "zero_optimization": {"stage": 4}})")) == "zero_optimization.stage is one of 0, 1, 2, 3: 4\n");
@@ -232,9 +232,9 @@ TEST_CASE("a bad value is an input error that names its place") {
 TEST_CASE("words of a user's own script") {
   const Facts facts = OfOwn(R"({"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": true}})",
                             "--gradient_checkpointing --rank_of_things 4 --max_seq_len 256");
-  CHECK(ListOf(facts, "--rank_of_things") == "has no effect on a plan");
-  CHECK(NoteOf(facts, "--rank_of_things") == "of the user's own script");
-  CHECK(ListOf(facts, "--gradient_checkpointing") == "taken");
+  CHECK(FindList(facts, "--rank_of_things") == "has no effect on a plan");
+  CHECK(FindNote(facts, "--rank_of_things") == "of the user's own script");
+  CHECK(FindList(facts, "--gradient_checkpointing") == "taken");
   CHECK(facts.recompute.here == "full");
   CHECK(facts.sequence == 256);
 }
@@ -250,7 +250,7 @@ TEST_CASE("words that TrainingArguments do not have") {
   own.replace(own.find("run_clm.py"), 10, "my_sft.py --weight_decy 0.1 --my_word 3");
   const Facts near = OfJson(json, own);
   CHECK(BrokenText(near) == "no unknown argument: --weight_decy\n");
-  CHECK(ListOf(near, "--my_word") == "has no effect on a plan");
+  CHECK(FindList(near, "--my_word") == "has no effect on a plan");
 }
 
 TEST_CASE("words that change bytes and have no equivalent") {
@@ -259,13 +259,13 @@ TEST_CASE("words that change bytes and have no equivalent") {
       kRun +
           " --optim paged_adamw_8bit --lr_scheduler_type cosine_with_min_lr "
           "--lr_scheduler_kwargs '{\"min_lr\": 1e-6}' --warmup_ratio 0.03 --load_in_4bit true");
-  CHECK(ListOf(facts, "--optim") == "has no equivalent");
+  CHECK(FindList(facts, "--optim") == "has no equivalent");
   CHECK(facts.optimizer.name == "paged_adamw_8bit");
   CHECK(facts.optimizer.schedule == "cosine");
   CHECK(facts.optimizer.min_learning_rate == 1e-6);
   CHECK(facts.optimizer.warmup_steps == 30);
-  CHECK(ListOf(facts, "--lr_scheduler_kwargs") == "taken");
-  CHECK(ListOf(facts, "--load_in_4bit") == "has no equivalent");
+  CHECK(FindList(facts, "--lr_scheduler_kwargs") == "taken");
+  CHECK(FindList(facts, "--load_in_4bit") == "has no equivalent");
 }
 
 TEST_CASE("hosts of the launcher") {
@@ -311,7 +311,7 @@ TEST_CASE("DeepSpeed-Chat says stage and offload in words") {
   CHECK(facts.devices_a_node == 2);
   CHECK(ShardText(facts) == "weights in 4 x 1, each use, each micro-batch");
   CHECK((facts.offload.states && facts.offload.update && facts.offload.weights));
-  CHECK(ListOf(facts, "--offload") == "taken");
+  CHECK(FindList(facts, "--offload") == "taken");
 }
 
 TEST_CASE("values that DeepSpeed does not have") {

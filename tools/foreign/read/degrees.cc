@@ -17,21 +17,21 @@ std::string MendDevices(const SharedWords& words, const DegreeFacts& degrees, in
                         int64_t a_node) {
   const int64_t product = degrees.tensor * degrees.pipe * degrees.context;
   const int64_t more = (devices / product + 1) * product;
-  std::string mend = absl::StrCat(more, " GPUs");
-  if (a_node > 0 && more % a_node == 0) absl::StrAppend(&mend, " (", more / a_node, " nodes)");
-  absl::StrAppend(&mend, ", data ", more / product);
+  std::string hint = absl::StrCat(more, " GPUs");
+  if (a_node > 0 && more % a_node == 0) absl::StrAppend(&hint, " (", more / a_node, " nodes)");
+  absl::StrAppend(&hint, ", data ", more / product);
   for (int64_t pipe = degrees.pipe; pipe >= 1; --pipe) {
     for (int64_t context = degrees.context; context >= 1; --context) {
       if (degrees.context % context != 0 || degrees.pipe % pipe != 0) continue;
       const int64_t smaller = degrees.tensor * pipe * context;
       if (smaller >= product || devices % smaller != 0) continue;
-      absl::StrAppend(&mend, "; or on ", devices, " GPUs");
-      if (pipe != degrees.pipe) absl::StrAppend(&mend, " ", Said(words.pipe, pipe));
-      if (context != degrees.context) absl::StrAppend(&mend, " ", Said(words.context, context));
-      return absl::StrCat(mend, ", data ", devices / smaller);
+      absl::StrAppend(&hint, "; or on ", devices, " GPUs");
+      if (pipe != degrees.pipe) absl::StrAppend(&hint, " ", Said(words.pipe, pipe));
+      if (context != degrees.context) absl::StrAppend(&hint, " ", Said(words.context, context));
+      return absl::StrCat(hint, ", data ", devices / smaller);
     }
   }
-  return mend;
+  return hint;
 }
 
 void SolveBatch(const SharedWords& words, Facts* facts) {
@@ -54,7 +54,7 @@ void SolveBatch(const SharedWords& words, Facts* facts) {
          .theirs = absl::StrCat("global batch size (", *batch.global,
                                 ") is not divisible by micro batch size (", *batch.micro,
                                 ") times data parallel size (", data, ")"),
-         .mend = absl::StrCat(below > 0 ? absl::StrCat(Said(words.global, below), " or ") : "",
+         .hint = absl::StrCat(below > 0 ? absl::StrCat(Said(words.global, below), " or ") : "",
                               Said(words.global, below + product))});
     return;
   }
@@ -87,7 +87,7 @@ void CompleteDegrees(const SharedWords& words, Facts* facts) {
                absl::StrCat(*facts->devices, " is not a multiple of ", parts, " = ", product),
            .theirs = absl::StrCat("world size (", *facts->devices,
                                   ") is not divisible by total_model_size (", product, ")"),
-           .mend = MendDevices(words, degrees, *facts->devices, facts->devices_a_node)});
+           .hint = MendDevices(words, degrees, *facts->devices, facts->devices_a_node)});
       degrees.data.reset();
     } else {
       degrees.data = *facts->devices / product;

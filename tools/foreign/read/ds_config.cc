@@ -29,7 +29,7 @@ std::string DsOffloadDevice(DeepSpeedValues* values, const char* section, const 
     DsBreak(facts, {.rule = absl::StrCat(section, ".device is none, cpu or nvme"),
                     .numbers = device,
                     .theirs = "Input should be 'none', 'cpu' or 'nvme'",
-                    .mend = "\"device\": \"cpu\"",
+                    .hint = "\"device\": \"cpu\"",
                     .where = values->Where(key)});
   }
   if (device == "nvme") {
@@ -63,7 +63,7 @@ void ReadDsGroups(DeepSpeedValues* values, int64_t stage, Facts* facts) {
       DsBreak(facts, {.rule = "GPUs must be a multiple of mics_shard_size",
                       .numbers = absl::StrCat(*data, " is not a multiple of ", *group),
                       .theirs = absl::StrCat(*data, " is not divisible by ", *group),
-                      .mend = absl::StrCat("\"mics_shard_size\": ", std::gcd(*data, *group)),
+                      .hint = absl::StrCat("\"mics_shard_size\": ", std::gcd(*data, *group)),
                       .where = values->Where("zero_optimization.mics_shard_size")});
     } else {
       sharding.ways = *group;
@@ -81,7 +81,7 @@ void ReadDsGroups(DeepSpeedValues* values, int64_t stage, Facts* facts) {
     DsBreak(facts, {.rule = "GPUs must be a multiple of zero_hpz_partition_size",
                     .numbers = absl::StrCat(*data, " is not a multiple of ", second),
                     .theirs = absl::StrCat(*data, " is not divisible by ", second),
-                    .mend = absl::StrCat("\"zero_hpz_partition_size\": ", std::gcd(*data, second)),
+                    .hint = absl::StrCat("\"zero_hpz_partition_size\": ", std::gcd(*data, second)),
                     .where = values->Where("zero_optimization.zero_hpz_partition_size")});
   }
   sharding.note = absl::StrCat("hpZ: the backward gathers in groups of ", second);
@@ -160,7 +160,7 @@ void FillFromTrainer(const TrainerWords& words, const Facts& facts, DeepSpeedVal
                      .theirs = absl::StrCat("Please correct the following DeepSpeed config values "
                                             "that mismatch TrainingArguments values: - ds ",
                                             key, "=", *said, " vs hf ", theirs, "=", *number),
-                     .mend = absl::StrCat("\"", key, "\": \"auto\", or --", theirs, " ", *said),
+                     .hint = absl::StrCat("\"", key, "\": \"auto\", or --", theirs, " ", *said),
                      .where = values->Where(key)});
   };
   const auto as_number = [](const std::optional<int64_t>& value) {
@@ -198,7 +198,7 @@ void FillFromTrainer(const TrainerWords& words, const Facts& facts, DeepSpeedVal
                                     "that mismatch TrainingArguments values: - ds ",
                                     key, "=", theirs_too ? "True" : "False", " vs hf ", theirs, "|",
                                     theirs, "_full_eval=", theirs_too ? "False" : "True"),
-             .mend = absl::StrCat("\"enabled\": \"auto\", or --", theirs,
+             .hint = absl::StrCat("\"enabled\": \"auto\", or --", theirs,
                                   theirs_too ? " true" : " false"),
              .where = values->Where(key)});
   }
@@ -221,7 +221,7 @@ void ReadZero(DeepSpeedValues* values, Facts* facts, int64_t stage) {
     DsBreak(facts, {.rule = "zero_optimization.stage is one of 0, 1, 2, 3",
                     .numbers = absl::StrCat(stage),
                     .theirs = "Input should be 0, 1, 2 or 3",
-                    .mend = "\"stage\": 3",
+                    .hint = "\"stage\": 3",
                     .where = values->Where("zero_optimization.stage")});
     return;
   }
@@ -251,7 +251,7 @@ void ReadZero(DeepSpeedValues* values, Facts* facts, int64_t stage) {
       DsBreak(facts, {.rule = "offload_optimizer.ratio below 1 needs ZeRO 3",
                       .numbers = absl::StrCat("ratio ", ratio, " with stage ", stage),
                       .theirs = "Partial offloading only supported for ZeRO Stage 3.",
-                      .mend = "\"ratio\": 1.0, or \"stage\": 3",
+                      .hint = "\"ratio\": 1.0, or \"stage\": 3",
                       .where = values->Where("zero_optimization.offload_optimizer.ratio")});
     }
   }
@@ -271,7 +271,7 @@ void ReadDeepSpeedPrecision(DeepSpeedValues* values, Facts* facts) {
     DsBreak(facts, {.rule = "bf16 and fp16 exclude each other",
                     .numbers = "bf16.enabled and fp16.enabled are both true",
                     .theirs = "bfloat16 and fp16 modes cannot be simultaneously enabled",
-                    .mend = "\"fp16\": {\"enabled\": false}",
+                    .hint = "\"fp16\": {\"enabled\": false}",
                     .where = values->Where("fp16.enabled")});
   }
   precision = {};

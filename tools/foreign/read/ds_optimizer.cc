@@ -55,7 +55,7 @@ void CheckDsAdam(DeepSpeedValues* values, Facts* facts) {
         {.rule = "no unknown key in optimizer.params",
          .numbers = setting.name,
          .theirs = absl::StrCat("__init__() got an unexpected keyword argument '", name, "'"),
-         .mend = near.empty() ? "leave it out" : absl::StrCat("did you mean ", near, "?"),
+         .hint = near.empty() ? "leave it out" : absl::StrCat("did you mean ", near, "?"),
          .where = setting.where});
   }
 }
@@ -89,7 +89,7 @@ void ReadDsOptimizerSection(DeepSpeedValues* values, Facts* facts) {
         {.rule = "optimizer.type is one that DeepSpeed or torch.optim has",
          .numbers = *type,
          .theirs = absl::StrCat("module 'torch.optim' has no attribute '", *type, "'"),
-         .mend = near == "adam"    ? "Adam"
+         .hint = near == "adam"    ? "Adam"
                  : near == "adamw" ? "AdamW"
                  : near.empty()    ? "AdamW"
                                    : near,
@@ -128,7 +128,7 @@ void ReadDsScheduler(DeepSpeedValues* values, Facts* facts) {
         {.rule = "scheduler.type is one that DeepSpeed has",
          .numbers = *type,
          .theirs = absl::StrCat("Could not find a scheduler named ", *type),
-         .mend = "one of WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle, LRRangeTest",
+         .hint = "one of WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle, LRRangeTest",
          .where = values->Where("scheduler.type")});
     return;
   }
@@ -144,7 +144,7 @@ void ReadDsScheduler(DeepSpeedValues* values, Facts* facts) {
         {.rule = absl::StrCat(*type, " needs total_num_steps"),
          .numbers = "there is none",
          .theirs = "__init__() missing 1 required positional argument: 'total_num_steps'",
-         .mend = "\"total_num_steps\": the steps of the run",
+         .hint = "\"total_num_steps\": the steps of the run",
          .where = values->Where("scheduler.type")});
   }
   const std::optional<double> first = number("warmup_min_lr");
@@ -218,8 +218,8 @@ void CompleteBatch(const BatchKeys& keys, const std::string& where,
   if (times > 0 && micro > 0 && *batch.global % (micro * times) == 0) {
     mends.push_back(absl::StrCat("data ", *batch.global / (micro * times), " in place of ", *data));
   }
-  std::string mend;
-  for (const std::string& one : mends) absl::StrAppend(&mend, mend.empty() ? "" : ", or ", one);
+  std::string hint;
+  for (const std::string& one : mends) absl::StrAppend(&hint, hint.empty() ? "" : ", or ", one);
   facts->broken.push_back(
       {.rule = absl::StrCat(keys.global, " = ", keys.micro, " x ", keys.accumulation, " x ",
                             facts->degrees.tensor * facts->degrees.pipe * facts->degrees.context > 1
@@ -230,7 +230,7 @@ void CompleteBatch(const BatchKeys& keys, const std::string& where,
        .theirs = absl::StrCat("Check batch related parameters. train_batch_size is not equal to "
                               "micro_batch_per_gpu * gradient_acc_step * world_size ",
                               *batch.global, " != ", micro, " * ", times, " * ", *data),
-       .mend = mend,
+       .hint = hint,
        .where = where});
 }
 
@@ -285,7 +285,7 @@ void SortDeepSpeed(DeepSpeedValues* values, Facts* facts) {
          .numbers = setting.name,
          .theirs = absl::StrCat(setting.key.substr(setting.key.rfind('.') + 1),
                                 " Extra inputs are not permitted [type=extra_forbidden]"),
-         .mend = setting.note.empty() ? "leave it out" : setting.note,
+         .hint = setting.note.empty() ? "leave it out" : setting.note,
          .where = setting.where});
   }
 }

@@ -21,7 +21,7 @@ struct BrokenRule {
   std::string rule;     // "GPUs must be a multiple of tensor x pipe x context"
   std::string numbers;  // "48 is not a multiple of 8 x 4 x 2 = 64"
   std::string theirs;   // what the system itself says
-  std::string mend;     // "64 GPUs, or --pipeline-model-parallel-size 2"
+  std::string hint;     // "64 GPUs, or --pipeline-model-parallel-size 2"
   std::string where;    // "run.sh:7"; may be empty
 };
 

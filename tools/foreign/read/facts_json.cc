@@ -106,7 +106,7 @@ Json FactsJson(const Facts& facts) {
                                      return Json{{"rule", rule.rule},
                                                  {"numbers", rule.numbers},
                                                  {"theirs", rule.theirs},
-                                                 {"mend", rule.mend},
+                                                 {"hint", rule.hint},
                                                  {"where", rule.where}};
                                    })},
                {"gpus", OrNull(facts.devices)},

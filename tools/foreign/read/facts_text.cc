@@ -87,7 +87,7 @@ std::string ShardingText(const ShardingFacts& sharding) {
   return absl::StrCat(text, ", gradients reduced ", sharding.reduce);
 }
 
-std::string ValueOf(const Setting& setting) {
+std::string ValueWithName(const Setting& setting) {
   const std::string value = setting.ValueText();
   if (value.empty()) return setting.name;
   return absl::StrCat(setting.name, setting.name.starts_with("--") ? " " : "=", value);
@@ -130,7 +130,7 @@ std::string SettingsText(const Facts& facts) {
       if (setting.list != list) continue;
       names.push_back(setting.name);
       if (setting.note.empty()) continue;
-      absl::StrAppend(&lines, "    ", ValueOf(setting), ": ", setting.note, "\n");
+      absl::StrAppend(&lines, "    ", ValueWithName(setting), ": ", setting.note, "\n");
     }
     if (names.empty()) continue;
     const std::string title =
@@ -149,7 +149,7 @@ absl::Status CheckRules(const Facts& facts) {
   std::vector<std::string> lines;
   for (const BrokenRule& rule : facts.broken) {
     lines.push_back(absl::StrCat(rule.where.empty() ? facts.system : rule.where, ": ", rule.numbers,
-                                 " breaks the rule \"", rule.rule, "\"; use ", rule.mend, "\n  ",
+                                 " breaks the rule \"", rule.rule, "\"; use ", rule.hint, "\n  ",
                                  facts.system, " says: ", rule.theirs));
   }
   return absl::InvalidArgumentError(absl::StrJoin(lines, "\n"));

@@ -194,7 +194,7 @@ void SortTrainerWords(const TrainerWords& words, std::string_view program, Setti
                               ? "error: unrecognized arguments: "
                               : "Some specified arguments are not used by the HfArgumentParser: ",
                           setting->name, value.empty() ? "" : " ", value),
-         .mend = is_near ? absl::StrCat("--", near) : "leave it out",
+         .hint = is_near ? absl::StrCat("--", near) : "leave it out",
          .where = setting->where});
   }
 }

@@ -69,7 +69,7 @@ Hosts ParseHosts(const std::string& text, const std::string& name, const HostFil
                                .numbers = line,
                                .theirs = absl::StrCat("Hostfile contains a bad entry: ", line,
                                                       ", unable to proceed with launching"),
-                               .mend = absl::StrCat(words[0], " slots=8"),
+                               .hint = absl::StrCat(words[0], " slots=8"),
                                .where = where});
       continue;
     }
@@ -79,7 +79,7 @@ Hosts ParseHosts(const std::string& text, const std::string& name, const HostFil
            .numbers = words[0],
            .theirs = absl::StrCat("Hostfile contains multiple entries for ", words[0],
                                   ", unable to proceed with launching"),
-           .mend = absl::StrCat("one line ", words[0], " slots=N"),
+           .hint = absl::StrCat("one line ", words[0], " slots=N"),
            .where = where});
       continue;
     }

@@ -21,7 +21,7 @@ void RefuseUnknown(const MegatronForm& form, Facts* facts) {
   for (const Setting& setting : facts->settings) {
     if (setting.list != List::kUnknown) continue;
     const std::string value = setting.ValueText();
-    std::string mend = setting.note.empty() ? "leave it out" : setting.note;
+    std::string hint = setting.note.empty() ? "leave it out" : setting.note;
     for (const auto& [key, degree] : kDegreeKeys) {
       std::string flag = key;
       std::replace(flag.begin(), flag.end(), '_', '-');
@@ -30,13 +30,13 @@ void RefuseUnknown(const MegatronForm& form, Facts* facts) {
         continue;
       }
       facts->undecided.emplace_back(degree);
-      mend = absl::StrCat("--", flag, value.empty() ? "" : " ", value);
+      hint = absl::StrCat("--", flag, value.empty() ? "" : " ", value);
     }
     facts->broken.push_back({.rule = "no unknown flag",
                              .numbers = setting.name,
                              .theirs = absl::StrCat(form.refuses_unknown, ": ", setting.name,
                                                     value.empty() ? "" : " ", value),
-                             .mend = mend,
+                             .hint = hint,
                              .where = setting.where});
   }
 }

@@ -325,8 +325,8 @@ absl::StatusOr<std::optional<ShapeNumbers>> ReadMegatronShape(Settings& settings
         return InputError(settings.Where(key), "is out of range", "write a size of a model");
       }
     }
-    const auto broken = [&](std::string rule, std::string numbers, std::string mend) {
-      facts->broken.push_back({.rule = rule, .numbers = numbers, .theirs = rule, .mend = mend});
+    const auto broken = [&](std::string rule, std::string numbers, std::string hint) {
+      facts->broken.push_back({.rule = rule, .numbers = numbers, .theirs = rule, .hint = hint});
     };
     const int64_t tensor = facts->degrees.tensor;
     if (*heads % tensor != 0) {

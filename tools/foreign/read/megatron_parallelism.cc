@@ -15,13 +15,13 @@ namespace {
 
 constexpr int64_t kMostBlocks = 100'000;
 
-void Break(Facts* facts, std::string rule, std::string numbers, std::string mend,
+void Break(Facts* facts, std::string rule, std::string numbers, std::string hint,
            std::string theirs = "") {
   if (theirs.empty()) theirs = absl::StrCat(rule, " (", numbers, ")");
   facts->broken.push_back({.rule = std::move(rule),
                            .numbers = std::move(numbers),
                            .theirs = std::move(theirs),
-                           .mend = std::move(mend)});
+                           .hint = std::move(hint)});
 }
 
 // Blocks of `slices` slices where the first and the last may have their own number; and where the

@@ -24,7 +24,7 @@ class Rules {
     return setting == nullptr ? "" : setting->ValueText();
   }
   // `about`: the key that is shown.
-  void Break(std::string_view about, std::string rule, std::string theirs, std::string mend,
+  void Break(std::string_view about, std::string rule, std::string theirs, std::string hint,
              std::string numbers = "") {
     const Setting* setting = settings_.Find(about);
     if (numbers.empty() && setting != nullptr) {
@@ -33,7 +33,7 @@ class Rules {
     facts_->broken.push_back({.rule = std::move(rule),
                               .numbers = std::move(numbers),
                               .theirs = std::move(theirs),
-                              .mend = std::move(mend),
+                              .hint = std::move(hint),
                               .where = setting == nullptr ? "" : setting->where});
   }
   // Two settings that exclude each other.

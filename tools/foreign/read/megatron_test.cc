@@ -68,9 +68,9 @@ TEST_CASE("a script of arrays and conditions") {
   CHECK(ShapeText(facts) == "2 x 1 x 1 x 8, 64 = 2 x 4");
   CHECK(facts.model.vocab_given == 50257);
   CHECK(facts.model.model->vocab() == 50432);  // a multiple of 128 x 2
-  CHECK(ListOf(facts, "--fp8-format") == "has no equivalent");
-  CHECK(ListOf(facts, "--save") == "has no effect on a plan");
-  CHECK(ListOf(facts, "--context-parallel-size") == "lost");
+  CHECK(FindList(facts, "--fp8-format") == "has no equivalent");
+  CHECK(FindList(facts, "--save") == "has no effect on a plan");
+  CHECK(FindList(facts, "--context-parallel-size") == "lost");
   CHECK(NamesIn(facts, List::kUnknown).empty());
   CHECK(BrokenText(facts).empty());
 }
@@ -181,7 +181,7 @@ TEST_CASE("experts, dense layers and latent attention") {
                             "--multi-latent-attention --q-lora-rank 128 --kv-lora-rank 64 "
                             "--qk-head-dim 32 --qk-pos-emb-head-dim 16 --v-head-dim 32");
   REQUIRE(latent.model.parameters > 0);
-  CHECK(ListOf(latent, "--kv-lora-rank") == "taken");
+  CHECK(FindList(latent, "--kv-lora-rank") == "taken");
 }
 
 TEST_CASE("rules of steps, positions and batches") {
@@ -280,10 +280,10 @@ TEST_CASE("words that argparse refuses") {
   CHECK(Rules("--train-iters 1e3") == "a whole number has neither a point nor an exponent");
   const Facts choice = Well("--lr-decay-style cosin");
   CHECK(BrokenText(choice) == "a flag takes one of its choices: --lr-decay-style cosin\n");
-  CHECK(choice.broken.front().mend == "--lr-decay-style cosine");
+  CHECK(choice.broken.front().hint == "--lr-decay-style cosine");
   const Facts typo = Well("--pipline-model-parallel-size 4");
   CHECK(BrokenText(typo) == "no unknown flag: --pipline-model-parallel-size\n");
-  CHECK(typo.broken.front().mend == "--pipeline-model-parallel-size 4");
+  CHECK(typo.broken.front().hint == "--pipeline-model-parallel-size 4");
   CHECK(typo.undecided == std::vector<std::string>{"pipe"});
   const Facts underscores = Well("--tensor_model_parallel_size 2");
   CHECK(BrokenText(underscores) == "no unknown flag: --tensor_model_parallel_size\n");

@@ -93,7 +93,7 @@ void CheckChoice(const Setting& setting, Facts* facts) {
          .numbers = absl::StrCat(setting.name, " ", value),
          .theirs = absl::StrCat("argument ", setting.name, ": invalid choice: '", value,
                                 "' (choose from '", absl::StrJoin(choices, "', '"), "')"),
-         .mend = absl::StrCat(setting.name, " ", nearest.empty() ? choices[0] : nearest),
+         .hint = absl::StrCat(setting.name, " ", nearest.empty() ? choices[0] : nearest),
          .where = setting.where});
   }
 }
@@ -123,7 +123,7 @@ void CheckMegatronWords(Facts* facts) {
       facts->broken.push_back({.rule = "a switch takes no value",
                                .numbers = absl::StrCat(setting.name, " ", value),
                                .theirs = absl::StrCat("unrecognized arguments: ", value),
-                               .mend = absl::StrCat(setting.name, " alone, or leave it out"),
+                               .hint = absl::StrCat(setting.name, " alone, or leave it out"),
                                .where = setting.where});
     }
     if (setting.is_switch) continue;
@@ -133,7 +133,7 @@ void CheckMegatronWords(Facts* facts) {
           {.rule = "a whole number has neither a point nor an exponent",
            .numbers = absl::StrCat(setting.name, " ", value),
            .theirs = absl::StrCat("argument ", setting.name, ": invalid int value: '", value, "'"),
-           .mend = absl::StrCat(setting.name, " ", static_cast<int64_t>(number)),
+           .hint = absl::StrCat(setting.name, " ", static_cast<int64_t>(number)),
            .where = setting.where});
     }
     CheckChoice(setting, facts);

@@ -112,8 +112,8 @@ absl::Status JoinNeoxFiles(Sources& sources, Settings* settings, Facts* facts) {
                                                       " has the following duplicate keys "
                                                       "with previously loaded file: ",
                                                       name),
-                               .mend = absl::StrCat("leave ", name, " out of one of them"),
-                               .where = absl::StrCat(file->name, ":", file->LineOf(name))});
+                               .hint = absl::StrCat("leave ", name, " out of one of them"),
+                               .where = absl::StrCat(file->name, ":", file->FindLine(name))});
     }
     seen.insert(here.begin(), here.end());
     for (Setting& setting : FlattenSettings(*file)) {
@@ -167,7 +167,7 @@ void ReadNeoxPrecision(Settings* settings, DeepSpeedValues* values, Facts* facts
         {.rule = "precision agrees with the sections fp16 and bf16",
          .numbers = absl::StrCat("precision ", type, " beside ", section, ".enabled"),
          .theirs = absl::StrCat("DeepSpeed ", section, " field was set but precision conflicts"),
-         .mend = absl::StrCat("precision: ", section == "bf16" ? "bfloat16" : "fp16"),
+         .hint = absl::StrCat("precision: ", section == "bf16" ? "bfloat16" : "fp16"),
          .where = settings->Where("precision")});
     return;
   }
@@ -219,7 +219,7 @@ void ReadNeoxOptimizer(Settings* settings, DeepSpeedValues* values, Facts* facts
         {.rule = "min_lr is at most lr",
          .numbers = absl::StrCat(*o.min_learning_rate, " is more than ", *o.learning_rate),
          .theirs = "NeoXArgs.validate_values() min_lr must be smaller or equal lr",
-         .mend = absl::StrCat("min_lr: ", *o.learning_rate / 10),
+         .hint = absl::StrCat("min_lr: ", *o.learning_rate / 10),
          .where = settings->Where("min_lr")});
   }
 }
@@ -245,7 +245,7 @@ void CheckNeoxStages(Settings* settings, Facts* facts) {
          .numbers = absl::StrCat("pipe_parallel_size ", facts->degrees.pipe, " with stage ",
                                  what == "weights" ? 3 : 2),
          .theirs = "ZeRO-2 and ZeRO-3 are incompatible with pipeline parallelism",
-         .mend =
+         .hint =
              facts->degrees.pipe == 1 ? "pipe_parallel_size: 0, or \"stage\": 1" : "\"stage\": 1",
          .where = settings->Where("zero_optimization.stage")});
   }
@@ -254,7 +254,7 @@ void CheckNeoxStages(Settings* settings, Facts* facts) {
     facts->broken.push_back({.rule = "a mixture of experts needs ZeRO 0 or 1",
                              .numbers = absl::StrCat("stage ", what == "weights" ? 3 : 2),
                              .theirs = "MoE is not compatible with zero stages 2 and 3",
-                             .mend = "\"stage\": 1",
+                             .hint = "\"stage\": 1",
                              .where = settings->Where("zero_optimization.stage")});
   }
   const Setting* save = settings->Find("save");
@@ -265,7 +265,7 @@ void CheckNeoxStages(Settings* settings, Facts* facts) {
          .numbers = absl::StrCat("save ", save->ValueText()),
          .theirs = "NeoXArgs.validate_values() checkpoint_factor or extra_save_iters must be "
                    "defined if save is defined",
-         .mend = "checkpoint_factor: 1000",
+         .hint = "checkpoint_factor: 1000",
          .where = save->where});
   }
   if (facts->degrees.pipe < 2) return;
@@ -287,7 +287,7 @@ void SortNeox(Settings* settings, Facts* facts) {
          .numbers = setting.name,
          .theirs = absl::StrCat("NeoXArgs.__init__() got an unexpected keyword argument '",
                                 setting.key, "'"),
-         .mend = setting.note.empty() ? "leave it out" : setting.note,
+         .hint = setting.note.empty() ? "leave it out" : setting.note,
          .where = setting.where});
   }
 }

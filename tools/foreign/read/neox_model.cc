@@ -147,7 +147,7 @@ void CheckNeoxShape(Settings* settings, const ShapeNumbers& shape, int64_t posit
     facts->broken.push_back({.rule = absl::StrCat(what, " must be a multiple of ", by),
                              .numbers = absl::StrCat(number, " is not a multiple of ", divisor),
                              .theirs = theirs,
-                             .mend = absl::StrCat(what, ": ", (number / divisor + 1) * divisor),
+                             .hint = absl::StrCat(what, ": ", (number / divisor + 1) * divisor),
                              .where = settings->Where(what)});
   };
   divides("hidden_size", shape.hidden, "num_attention_heads", shape.heads,
@@ -168,7 +168,7 @@ void CheckNeoxShape(Settings* settings, const ShapeNumbers& shape, int64_t posit
          .numbers = absl::StrCat(positions, " is less than ", shape.sequence),
          .theirs = "NeoXArgs.validate_values() max_position_embeddings must be bigger or equal "
                    "seq_length",
-         .mend = absl::StrCat("max_position_embeddings: ", shape.sequence),
+         .hint = absl::StrCat("max_position_embeddings: ", shape.sequence),
          .where = settings->Where("max_position_embeddings")});
   }
 }

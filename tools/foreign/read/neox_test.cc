@@ -49,11 +49,11 @@ TEST_CASE("files of GPT-NeoX are read together") {
   CHECK(facts.optimizer.weight_decay == 0.1);
   CHECK(facts.recompute.here == "full");
   CHECK(NamesIn(facts, List::kUnknown) == "");
-  CHECK(ListOf(facts, "pipe-parallel-size") == "taken");
-  CHECK(ListOf(facts, "rotary_pct") == "has no equivalent");
-  CHECK(ListOf(facts, "gpt_j_residual") == "has no equivalent");
-  CHECK(ListOf(facts, "fp16.enabled") == "has no equivalent");
-  CHECK(ListOf(facts, "data_path") == "has no effect on a plan");
+  CHECK(FindList(facts, "pipe-parallel-size") == "taken");
+  CHECK(FindList(facts, "rotary_pct") == "has no equivalent");
+  CHECK(FindList(facts, "gpt_j_residual") == "has no equivalent");
+  CHECK(FindList(facts, "fp16.enabled") == "has no equivalent");
+  CHECK(FindList(facts, "data_path") == "has no effect on a plan");
   REQUIRE(facts.model.model);
   // 50,257 tokens, up to a multiple of 256, and two norms with biases in each block.
   CHECK(facts.model.model->vocab() == 50432);
@@ -139,7 +139,7 @@ TEST_CASE("deepspeed_extra_args go into DeepSpeed's JSON") {
     "max_position_embeddings": 128, "train_micro_batch_size_per_gpu": 1,
     "deepspeed_extra_args": {"comms_logger": {"enabled": true, "verbose": true}}})"}});
   CHECK(BrokenText(facts).empty());
-  CHECK(ListOf(facts, "deepspeed_extra_args.comms_logger.enabled") == "has no effect on a plan");
+  CHECK(FindList(facts, "deepspeed_extra_args.comms_logger.enabled") == "has no effect on a plan");
   CHECK(NamesIn(facts, List::kUnknown).empty());
 }
 

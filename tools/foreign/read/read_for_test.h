@@ -35,14 +35,14 @@ inline Facts ReadWell(const TestFiles& files, const ForeignInput& input = {}) {
 }
 
 // The list of a setting: "taken", ...; "lost" if it is in none.
-inline std::string ListOf(const Facts& facts, const std::string& name) {
+inline std::string FindList(const Facts& facts, const std::string& name) {
   for (const Setting& setting : facts.settings) {
     if (setting.name == name) return std::string(ListText(setting.list));
   }
   return "lost";
 }
 
-inline std::string NoteOf(const Facts& facts, const std::string& name) {
+inline std::string FindNote(const Facts& facts, const std::string& name) {
   for (const Setting& setting : facts.settings) {
     if (setting.name == name) return setting.note;
   }

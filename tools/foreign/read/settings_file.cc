@@ -41,8 +41,8 @@ Json ScalarJson(const std::string& text) {
   }
   std::string digits = text;
   digits.erase(std::remove(digits.begin(), digits.end(), '_'), digits.end());
-  int64_t whole = 0;
-  if (absl::SimpleAtoi(digits, &whole)) return whole;
+  int64_t full = 0;
+  if (absl::SimpleAtoi(digits, &full)) return full;
   double number = 0;
   const bool begins_well = !digits.empty() && (absl::ascii_isdigit(digits[0]) || digits[0] == '-' ||
                                                digits[0] == '+' || digits[0] == '.');
@@ -50,13 +50,13 @@ Json ScalarJson(const std::string& text) {
   return text;
 }
 
-absl::StatusOr<Json> YamlJson(const YAML::Node& node, const std::string& place, int depth,
+absl::StatusOr<Json> YamlJson(const YAML::Node& node, const std::string& location, int depth,
                               size_t* nodes, Lines* lines) {
   if (depth > kMostYamlDepth || ++*nodes > kMostNodes) {
     return InputError(absl::StrCat("line ", node.Mark().line + 1),
                       "is nested too deep, or too large", "write it without anchors");
   }
-  if (node.Mark().line >= 0) lines->emplace_back(place, node.Mark().line + 1);
+  if (node.Mark().line >= 0) lines->emplace_back(location, node.Mark().line + 1);
   if (node.IsMap()) {
     Json object = Json::object();
     for (const auto& member : node) {
@@ -64,25 +64,25 @@ absl::StatusOr<Json> YamlJson(const YAML::Node& node, const std::string& place, 
       // The merge key: members of another map that are not given here.
       if (key == "<<" && member.second.IsMap()) {
         ASSIGN_OR_RETURN(const Json merged,
-                         YamlJson(member.second, place, depth + 1, nodes, lines));
+                         YamlJson(member.second, location, depth + 1, nodes, lines));
         for (const auto& [name, value] : merged.items()) {
           if (!object.contains(name)) object[name] = value;
         }
         continue;
       }
       if (member.first.Mark().line >= 0) {
-        lines->emplace_back(Join(place, key), member.first.Mark().line + 1);
+        lines->emplace_back(Join(location, key), member.first.Mark().line + 1);
       }
       ASSIGN_OR_RETURN(object[key],
-                       YamlJson(member.second, Join(place, key), depth + 1, nodes, lines));
+                       YamlJson(member.second, Join(location, key), depth + 1, nodes, lines));
     }
     return object;
   }
   if (node.IsSequence()) {
     Json list = Json::array();
     for (size_t i = 0; i < node.size(); ++i) {
-      ASSIGN_OR_RETURN(Json element, YamlJson(node[i], absl::StrCat(place, "[", i, "]"), depth + 1,
-                                              nodes, lines));
+      ASSIGN_OR_RETURN(Json element, YamlJson(node[i], absl::StrCat(location, "[", i, "]"),
+                                              depth + 1, nodes, lines));
       list.push_back(std::move(element));
     }
     return list;
@@ -125,20 +125,20 @@ absl::StatusOr<Json> ParseYaml(const std::string& text, const std::string& name,
   }
 }
 
-Json TomlJson(const toml::node& node, const std::string& place, Lines* lines) {
-  lines->emplace_back(place, static_cast<int>(node.source().begin.line));
+Json TomlJson(const toml::node& node, const std::string& location, Lines* lines) {
+  lines->emplace_back(location, static_cast<int>(node.source().begin.line));
   if (const toml::table* table = node.as_table()) {
     Json object = Json::object();
     for (const auto& [key, value] : *table) {
       const std::string name(key.str());
-      object[name] = TomlJson(value, Join(place, name), lines);
+      object[name] = TomlJson(value, Join(location, name), lines);
     }
     return object;
   }
   if (const toml::array* array = node.as_array()) {
     Json list = Json::array();
     for (size_t i = 0; i < array->size(); ++i) {
-      list.push_back(TomlJson((*array)[i], absl::StrCat(place, "[", i, "]"), lines));
+      list.push_back(TomlJson((*array)[i], absl::StrCat(location, "[", i, "]"), lines));
     }
     return list;
   }
@@ -191,8 +191,8 @@ std::string WithoutComments(const std::string& text) {
 }
 
 // The line of each key: the first place of `"key"` behind that of its parent.
-void FindJsonLines(const Json& json, const std::string& place, const std::string& text, size_t from,
-                   Lines* lines) {
+void FindJsonLines(const Json& json, const std::string& location, const std::string& text,
+                   size_t from, Lines* lines) {
   if (!json.is_object()) return;
   size_t at = from;
   for (const auto& [key, value] : json.items()) {
@@ -200,9 +200,9 @@ void FindJsonLines(const Json& json, const std::string& place, const std::string
     if (found == std::string::npos) continue;
     const int line = 1 + static_cast<int>(std::count(
                              text.begin(), text.begin() + static_cast<int64_t>(found), '\n'));
-    lines->emplace_back(Join(place, key), line);
+    lines->emplace_back(Join(location, key), line);
     at = found + key.size() + 2;
-    FindJsonLines(value, Join(place, key), text, at, lines);
+    FindJsonLines(value, Join(location, key), text, at, lines);
   }
 }
 
@@ -211,32 +211,32 @@ bool IsScalarList(const Json& value) {
          std::none_of(value.begin(), value.end(), [](const Json& v) { return v.is_object(); });
 }
 
-void Flatten(const Json& value, const std::string& place, const SettingsFile& file,
+void Flatten(const Json& value, const std::string& location, const SettingsFile& file,
              std::vector<Setting>* settings) {
   if (value.is_object() && !value.empty()) {
     for (const auto& [key, member] : value.items()) {
-      Flatten(member, Join(place, key), file, settings);
+      Flatten(member, Join(location, key), file, settings);
     }
     return;
   }
   if (value.is_array() && !IsScalarList(value)) {
     for (size_t i = 0; i < value.size(); ++i) {
-      Flatten(value[i], absl::StrCat(place, "[", i, "]"), file, settings);
+      Flatten(value[i], absl::StrCat(location, "[", i, "]"), file, settings);
     }
     return;
   }
-  const int line = file.LineOf(place);
-  settings->push_back({.name = place,
-                       .key = place,
+  const int line = file.FindLine(location);
+  settings->push_back({.name = location,
+                       .key = location,
                        .value = value,
                        .where = line > 0 ? absl::StrCat(file.name, ":", line) : file.name});
 }
 
 }  // namespace
 
-int SettingsFile::LineOf(std::string_view place) const {
+int SettingsFile::FindLine(std::string_view location) const {
   for (const auto& [name, line] : lines) {
-    if (name == place) return line;
+    if (name == location) return line;
   }
   return 0;
 }

@@ -141,7 +141,7 @@ absl::Status TakeLaunch(const Script& script, const std::string& name, Sources& 
       continue;
     }
     file->is_written = true;
-    for (auto& place : file->lines) place.second += written.line - 1;
+    for (auto& location : file->lines) location.second += written.line - 1;
     sources.written.push_back(*std::move(file));
   }
   return absl::OkStatus();

@@ -48,7 +48,7 @@ struct SettingsFile {
   // Line of a place: of "model.num_layers"; 0 if the format does not tell.
   std::vector<std::pair<std::string, int>> lines;
   bool is_written = false;  // by a script: cat > FILE <<EOF
-  int LineOf(std::string_view place) const;
+  int FindLine(std::string_view location) const;
 };
 
 struct Sources {

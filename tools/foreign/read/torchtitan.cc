@@ -115,7 +115,7 @@ void AddNamed(const std::string& name, const std::string& model, TitanSources* t
        .numbers = absl::StrCat("--config ", name),
        .theirs = absl::StrCat("Config function '", name, "' not found in torchtitan.models.",
                               model.empty() ? "llama3" : model, ".config_registry"),
-       .mend = absl::StrCat("--config ", near),
+       .hint = absl::StrCat("--config ", near),
        .where =
            titan->settings.Find("config") == nullptr ? "" : titan->settings.Find("config")->where});
 }
@@ -190,7 +190,7 @@ void AddTitanWords(const Launch& launch, TitanSources* titan) {
         {.rule = "every word belongs to a flag",
          .numbers = word.text,
          .theirs = absl::StrCat("Unrecognized options: ", word.text),
-         .mend = absl::StrCat("leave out ", word.text, ", or write it as --section.key value"),
+         .hint = absl::StrCat("leave out ", word.text, ", or write it as --section.key value"),
          .where = word.where});
   }
 }

@@ -71,16 +71,16 @@ void TitanFacts::CheckWorld() {
                      degrees.context, " x ", degrees.tensor, " x ", degrees.pipe);
     const bool is_rest = shard_ < 0;
     // A pipe or tensor degree that would do beside the others.
-    std::string mend = absl::StrCat(
+    std::string hint = absl::StrCat(
         rest * std::max<int64_t>(1, is_rest ? (world + rest - 1) / rest : shard_), " GPUs");
     for (int64_t pipe = degrees.pipe - 1; pipe >= 1; --pipe) {
       const int64_t other = rest / degrees.pipe * pipe * (is_rest ? 1 : shard_);
       if (is_rest ? world % other != 0 : world != other) continue;
-      absl::StrAppend(&mend, ", or --parallelism.pipeline_parallel_degree ", pipe);
+      absl::StrAppend(&hint, ", or --parallelism.pipeline_parallel_degree ", pipe);
       break;
     }
     if (!is_rest && world % rest == 0 && world >= rest) {
-      absl::StrAppend(&mend, ", or --parallelism.data_parallel_shard_degree ", world / rest);
+      absl::StrAppend(&hint, ", or --parallelism.data_parallel_shard_degree ", world / rest);
     }
     Break(is_rest ? "GPUs must be a multiple of replicas x context x tensor x pipe"
                   : "GPUs must be replicas x shards x context x tensor x pipe",
@@ -89,7 +89,7 @@ void TitanFacts::CheckWorld() {
           absl::StrCat("Invalid parallel dims: dp_replicate(", replicate_, ") * dp_shard(", shard,
                        ") * cp(", degrees.context, ") * tp(", degrees.tensor, ") * pp(",
                        degrees.pipe, ") != WORLD_SIZE(", world, ")"),
-          mend, "parallelism.tensor_parallel_degree");
+          hint, "parallelism.tensor_parallel_degree");
     if (!is_rest) degrees.data = std::nullopt;
     return;
   }

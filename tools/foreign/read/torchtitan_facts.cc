@@ -117,11 +117,11 @@ absl::Status TitanFacts::ReadModel() {
   if (!found.shape) {
     if (is_image_model) {
       return InputError(given_.Where(given_.Has("model.name") ? "model.name" : "module"),
-                        absl::StrCat(name, " ", found.what_is_wrong), found.mend);
+                        absl::StrCat(name, " ", found.what_is_wrong), found.hint);
     }
     facts_.questions.push_back(
         {absl::StrCat("which model ", name, " ", flavor, " is: it ", found.what_is_wrong,
-                      found.mend.empty() ? "" : absl::StrCat(" (", found.mend, "?)")),
+                      found.hint.empty() ? "" : absl::StrCat(" (", found.hint, "?)")),
          "--model=NAME"});
     return absl::OkStatus();
   }
@@ -152,7 +152,7 @@ void TitanFacts::SortSettings() {
                                            ? absl::StrCat("Unrecognized options: ", setting.name)
                                            : absl::StrCat("Invalid field names in ", path.front(),
                                                           " data: {'", path.back(), "'}."),
-                             .mend = MendUnknown(setting),
+                             .hint = MendUnknown(setting),
                              .where = setting.where});
   }
   facts_.settings = given_.all();

@@ -59,7 +59,7 @@ class TitanFacts {
   }
   // A degree: at least 1, but `least`.
   int64_t Degree(std::string_view key, int64_t least = 1);
-  std::string WhereOf(std::string_view key) const {
+  std::string FindWhere(std::string_view key) const {
     const Setting* setting = given_.Find(key);
     return setting == nullptr ? "" : setting->where;
   }
@@ -69,10 +69,10 @@ class TitanFacts {
     return setting != nullptr && (setting->name.find("experimental.") != std::string::npos ||
                                   setting->name.find("training.") != std::string::npos);
   }
-  void Break(std::string rule, std::string numbers, std::string theirs, std::string mend,
+  void Break(std::string rule, std::string numbers, std::string theirs, std::string hint,
              std::string_view key) {
     facts_.broken.push_back(
-        {std::move(rule), std::move(numbers), std::move(theirs), std::move(mend), WhereOf(key)});
+        {std::move(rule), std::move(numbers), std::move(theirs), std::move(hint), FindWhere(key)});
   }
 
   void ReadDegrees();

@@ -224,7 +224,7 @@ TitanModel FindTitanModel(const std::string& full_name, const std::string& flavo
   }
   if (name.starts_with("flux")) {
     return {.what_is_wrong = "makes images: it is not a model of text",
-            .mend = "a model of text, such as llama3"};
+            .hint = "a model of text, such as llama3"};
   }
   const std::string plain = PlainFlavor(flavor);
   std::vector<std::string> models, flavors;
@@ -258,11 +258,11 @@ TitanModel FindTitanModel(const std::string& full_name, const std::string& flavo
   if (flavors.empty()) {
     const std::string near = Nearest(name, models);
     return {.what_is_wrong = "is no model of torchtitan's that is known here",
-            .mend = near.empty() ? "" : absl::StrCat(near, ", if that is meant")};
+            .hint = near.empty() ? "" : absl::StrCat(near, ", if that is meant")};
   }
   const std::string near = Nearest(flavor, flavors);
   return {.what_is_wrong = absl::StrCat(name, " has no such flavor"),
-          .mend = near.empty() ? absl::StrCat("one of ", flavors.front(), ", ..., ", flavors.back())
+          .hint = near.empty() ? absl::StrCat("one of ", flavors.front(), ", ..., ", flavors.back())
                                : near};
 }
 

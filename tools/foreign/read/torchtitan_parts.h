@@ -34,7 +34,7 @@ bool IsTitanNameBeforeScaling(std::string_view name);
 struct TitanModel {
   std::optional<ShapeNumbers> shape;
   std::string what_is_wrong;
-  std::string mend;
+  std::string hint;
 };
 TitanModel FindTitanModel(const std::string& name, const std::string& flavor,
                           bool scales_rope = true);

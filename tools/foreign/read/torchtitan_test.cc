@@ -47,7 +47,7 @@ const Setting& Find(const Facts& facts, const std::string& name) {
   return facts.settings.front();
 }
 
-std::string ListOf(const Facts& facts, const std::string& name) {
+std::string FindList(const Facts& facts, const std::string& name) {
   return std::string(ListText(Find(facts, name).list));
 }
 
@@ -108,12 +108,12 @@ selective_ac_option = "op"
   CHECK(facts.optimizer.beta2 == 0.95);
   CHECK(facts.optimizer.min_learning_rate == Approx(3e-5));
   CHECK(!facts.optimizer.decay_steps);
-  CHECK(ListOf(facts, "lr_scheduler.decay_ratio") == "has no equivalent");
+  CHECK(FindList(facts, "lr_scheduler.decay_ratio") == "has no equivalent");
   CHECK(Find(facts, "lr_scheduler.decay_ratio").note.find("step 24000") != std::string::npos);
-  CHECK(ListOf(facts, "job.description") == "has no effect on a plan");
-  CHECK(ListOf(facts, "NGPU") == "taken");
-  CHECK(ListOf(facts, "CONFIG_FILE") == "taken");
-  CHECK(ListOf(facts, "--compile.no-enable") == "is our default");
+  CHECK(FindList(facts, "job.description") == "has no effect on a plan");
+  CHECK(FindList(facts, "NGPU") == "taken");
+  CHECK(FindList(facts, "CONFIG_FILE") == "taken");
+  CHECK(FindList(facts, "--compile.no-enable") == "is our default");
   CHECK(Find(facts, "--lr_scheduler.warmup_steps").overrides.starts_with("600"));
   CHECK(facts.broken.empty());
 }
@@ -154,7 +154,7 @@ enable_checkpoint = true
   CHECK(facts.schedule.stage_layers == Counts{20, 12});
   CHECK(facts.optimizer.warmup_steps == 100);
   CHECK(facts.optimizer.min_learning_rate == Approx(8e-5));
-  CHECK(ListOf(facts, "float8.enable_fsdp_float8_all_gather") == "has no effect on a plan");
+  CHECK(FindList(facts, "float8.enable_fsdp_float8_all_gather") == "has no effect on a plan");
   CHECK(facts.broken.empty());
 }
 
@@ -175,14 +175,14 @@ TEST_CASE("files of 2024") {
   CHECK(first.sharding.ways == 4);
   CHECK(first.batch.micro == 2);  // as many micro-batches as stages
   CHECK(first.schedule.stage_layers == Counts{8, 8, 8, 8});
-  CHECK(ListOf(first, "training.data_parallel_degree") == "taken");
-  CHECK(ListOf(first, "training.fp8_linear") == "is our default");
+  CHECK(FindList(first, "training.data_parallel_degree") == "taken");
+  CHECK(FindList(first, "training.fp8_linear") == "is our default");
   const Facts ddp = read("llama2",
                          "data_parallel_degree = -1\ndata_parallel_type = \"ddp\"\n"
                          "enable_loss_parallel = false\n");
   CHECK(ddp.sharding.what == "none");
   CHECK(ddp.degrees.data == 32);
-  CHECK(ListOf(ddp, "training.enable_loss_parallel") == "has no equivalent");
+  CHECK(FindList(ddp, "training.enable_loss_parallel") == "has no equivalent");
   CHECK(SplitOldTitanLayers(4, 30) == Counts{7, 8, 8, 7});
 }
 
@@ -210,7 +210,7 @@ TEST_CASE("copies of shards, HSDP, beside tensor and context") {
   CHECK(facts.sharding.ways == 16);
   CHECK(facts.sharding.replicas == 2);
   CHECK(facts.sequence_parallel);
-  CHECK(ListOf(facts, "parallelism.context_parallel_rotate_method") == "has no equivalent");
+  CHECK(FindList(facts, "parallelism.context_parallel_rotate_method") == "has no equivalent");
   // torchtitan's default: every second block.
   CHECK(facts.recompute.here == "full:16");
   CHECK(!facts.recompute.is_exact);
@@ -270,10 +270,10 @@ emulate = false
   CHECK(facts.recompute.here == "full");
   CHECK(facts.precision.compute == "fp8 in products, bf16 elsewhere");
   CHECK(facts.precision.here == "bf16");
-  CHECK(ListOf(facts, "model.converters") == "has no equivalent");
-  CHECK(ListOf(facts, "quantize.linear.float8.filter_fqns") == "has no equivalent");
-  CHECK(ListOf(facts, "quantize.linear.float8.emulate") == "is our default");
-  CHECK(ListOf(facts, "parallelism.enable_async_tensor_parallel") == "has no equivalent");
+  CHECK(FindList(facts, "model.converters") == "has no equivalent");
+  CHECK(FindList(facts, "quantize.linear.float8.filter_fqns") == "has no equivalent");
+  CHECK(FindList(facts, "quantize.linear.float8.emulate") == "is our default");
+  CHECK(FindList(facts, "parallelism.enable_async_tensor_parallel") == "has no equivalent");
   CHECK(Find(facts, "training.global_batch_size").note.find("drains 4 times") != std::string::npos);
 }
 
@@ -290,7 +290,7 @@ TEST_CASE("schedules of a pipe, and lists of modules") {
   CHECK(read("GPipe").schedule.name == "gpipe");
   CHECK(read("interleaved1f1b").schedule.chunks == 2);
   CHECK(read("InterleavedZeroBubble").schedule.name == "zero_bubble");
-  CHECK(ListOf(read("ZBVZeroBubble"), "parallelism.pipeline_parallel_schedule") ==
+  CHECK(FindList(read("ZBVZeroBubble"), "parallelism.pipeline_parallel_schedule") ==
         "has no equivalent");
   CHECK(read("1F1B",
              "pipeline_parallel_first_stage_less_layers = 0\n"
@@ -325,7 +325,7 @@ TEST_CASE("configurations of 2026 by name") {
   CHECK(llama.optimizer.learning_rate == 1.5e-4);
   CHECK(llama.optimizer.decay_steps == 1000);
   CHECK(llama.model.from == "--module llama3 --config llama3_70b");
-  CHECK(ListOf(llama, "--config") == "taken");
+  CHECK(FindList(llama, "--config") == "taken");
   CHECK(Read("", Named("llama3_8b")).recompute.here == "selective");
   CHECK(Read("", Named("llama3_8b_mxfp8")).precision.here == "bf16");
 
@@ -391,7 +391,7 @@ TEST_CASE("the JSON that a configuration dumps") {
   CHECK(facts.optimizer.learning_rate == 0.0002);
   CHECK(facts.optimizer.beta2 == 0.98);
   CHECK(facts.schedule.stage_layers == Counts{16, 16});
-  CHECK(ListOf(facts, "optimizer.param_groups[0].optimizer_kwargs.lr") == "taken");
+  CHECK(FindList(facts, "optimizer.param_groups[0].optimizer_kwargs.lr") == "taken");
   CHECK(facts.broken.empty());
 }
 
@@ -423,7 +423,7 @@ TEST_CASE("a rate without a decay, and no clipping") {
                            "");
   CHECK(facts.optimizer.schedule == "constant");
   CHECK(facts.optimizer.clip == 0.0);
-  CHECK(ListOf(facts, "lr_scheduler.decay_ratio") == "taken");
+  CHECK(FindList(facts, "lr_scheduler.decay_ratio") == "taken");
 }
 
 TEST_CASE("rules that a configuration breaks") {
@@ -439,17 +439,17 @@ TEST_CASE("rules that a configuration breaks") {
   CHECK(world.theirs ==
         "Invalid parallel dims: dp_replicate(1) * dp_shard(0) * cp(2) * tp(8) * "
         "pp(4) != WORLD_SIZE(48)");
-  CHECK(world.mend == "64 GPUs, or --parallelism.pipeline_parallel_degree 3");
+  CHECK(world.hint == "64 GPUs, or --parallelism.pipeline_parallel_degree 3");
   CHECK(broken(Toml("data_parallel_shard_degree = 4\ntensor_parallel_degree = 2"), 16).numbers ==
         "16 is not 1 x 4 x 1 x 2 x 1 = 8");
   const BrokenRule batch = broken(Toml("", "global_batch_size = 100"), 8);
   CHECK(batch.numbers == "100 is not a multiple of 2 x 8 = 16");
-  CHECK(batch.mend == "--training.global_batch_size 96 or 112");
+  CHECK(batch.hint == "--training.global_batch_size 96 or 112");
   const BrokenRule typo = broken(Toml("pipline_parallel_degree = 4"), 8);
   CHECK(typo.rule == "no unknown key");
   CHECK(typo.where == "config.toml:9");
   CHECK(typo.theirs == "Invalid field names in parallelism data: {'pipline_parallel_degree'}.");
-  CHECK(typo.mend == "parallelism.pipeline_parallel_degree = 4");
+  CHECK(typo.hint == "parallelism.pipeline_parallel_degree = 4");
   CHECK(
       broken(Toml("pipeline_parallel_degree = 2\npipeline_parallel_microbatch_size = 3"), 8).rule ==
       "a local batch is a multiple of the pipe's micro-batch");
@@ -464,7 +464,7 @@ TEST_CASE("rules that a configuration breaks") {
   CHECK(flag.broken[0].theirs == "Unrecognized options: --parallelism.tensor_paralel_degree");
   const Facts config = Read("", Named("llama3_8bb"));
   REQUIRE(config.broken.size() == 1);
-  CHECK(config.broken[0].mend == "--config llama3_8b");
+  CHECK(config.broken[0].hint == "--config llama3_8b");
 }
 
 TEST_CASE("bad values of torchtitan are errors") {
