@@ -70,14 +70,20 @@ std::string SettingChange::Text() const {
 
 namespace {
 
+// By its name as written, else by what it means: a flag and a location in a file may share a key.
 const Setting* FindGiven(std::span<const Setting> users, const std::string& name) {
-  const std::string key = name.starts_with("--") ? KeyOfFlag(name) : name;
-  for (const Setting& setting : users) {
-    if (setting.name == name || setting.key == key || setting.key.ends_with("." + key)) {
-      return &setting;
-    }
-  }
-  return nullptr;
+  const auto find = [&](const auto& is_it) {
+    const auto found = std::find_if(users.begin(), users.end(), is_it);
+    return found == users.end() ? nullptr : &*found;
+  };
+  const Setting* same = find([&](const Setting& setting) { return setting.name == name; });
+  if (same != nullptr) return same;
+  const bool is_flag = name.starts_with("--");
+  const std::string key = is_flag ? KeyOfFlag(name) : name;
+  return find([&](const Setting& setting) {
+    return setting.name.starts_with("--") == is_flag &&
+           (setting.key == key || setting.key.ends_with("." + key));
+  });
 }
 
 // "1e-5" and "0.00001", true and a switch.
