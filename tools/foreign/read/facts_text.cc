@@ -78,10 +78,10 @@ std::string ScheduleText(const ScheduleFacts& schedule) {
                       even ? absl::StrCat(blocks.front(), " a slice") : absl::StrJoin(blocks, ","));
 }
 
-std::string ShardingText(const ShardingFacts& sharding) {
+std::string ShardingText(const ShardingFacts& sharding, bool knows_degrees) {
   if (sharding.what == "none") return "none";
   std::string text = absl::StrCat(sharding.what, " over ", absl::StrJoin(sharding.over, " x "));
-  if (sharding.ways) absl::StrAppend(&text, " in ", *sharding.ways);
+  if (sharding.ways && knows_degrees) absl::StrAppend(&text, " in ", *sharding.ways);
   if (sharding.replicas > 1) absl::StrAppend(&text, ", ", sharding.replicas, " copies");
   if (!sharding.gather.empty()) absl::StrAppend(&text, ", gathered ", sharding.gather);
   return absl::StrCat(text, ", gradients reduced ", sharding.reduce);
@@ -106,7 +106,7 @@ std::string FactsText(const Facts& facts) {
   absl::StrAppend(&text, "  model      ", ModelText(facts.model), "\n");
   absl::StrAppend(&text, "  batch      ", BatchText(facts), "\n");
   absl::StrAppend(&text, "  schedule   ", ScheduleText(facts.schedule), "\n");
-  absl::StrAppend(&text, "  split      ", ShardingText(facts.sharding),
+  absl::StrAppend(&text, "  split      ", ShardingText(facts.sharding, facts.undecided.empty()),
                   facts.sequence_parallel ? "; positions over tensor" : "", "\n");
   absl::StrAppend(&text, "  recompute  ", facts.recompute.what,
                   facts.recompute.blocks.empty() ? "" : ", " + facts.recompute.blocks, "\n");
