@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "tools/foreign/read/ds_config.h"
 #include "tools/foreign/read/megatron_facts.h"
 
 namespace oneflow::foreign {
@@ -52,24 +53,38 @@ void AddYaml(const SettingsFile& file, Settings& settings) {
   }
 }
 
-// Megatron-DeepSpeed: the stage of ZeRO is that of DeepSpeed's JSON, where it is there.
-absl::Status AddDeepSpeed(Sources& sources, Settings& words, MegatronForm& form) {
-  form.deepspeed = true;
-  const Setting* named = words.Find("deepspeed_config");
+// Megatron-DeepSpeed: what DeepSpeed's JSON says of sharding, batches and clipping counts; the rest
+// is Megatron's.
+absl::Status ReadJsonOfDeepSpeed(Sources& sources, const Setting* named, Facts* facts) {
   if (named == nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(const SettingsFile* file, FindSettingsFile(sources, named->ValueText()));
-  if (file == nullptr || !file->root.is_object()) return absl::OkStatus();
-  for (Setting& setting : FlattenSettings(*file, file->is_written ? "ds_config:" : "")) {
-    const std::string plain = setting.key.substr(setting.key.find(':') + 1);
-    if (plain == "zero_optimization.stage") {
-      Setting stage = setting;
-      stage.key = "zero_stage";
-      words.Add(std::move(stage));
-      continue;
-    }
-    setting.key = plain;
-    words.Add(std::move(setting));
+  if (file == nullptr) {
+    facts->unread.push_back(
+        absl::StrCat(named->where, ": ", named->ValueText(), ", which is not there"));
+    return absl::OkStatus();
   }
+  Settings json("deepspeed");
+  for (Setting& setting : FlattenSettings(*file)) json.Add(std::move(setting));
+  DeepSpeedValues values(&json);
+  Facts of_json = *facts;
+  of_json.broken.clear();
+  if (json.Has("zero_optimization.stage")) {
+    ReadZero(&values, &of_json);
+    facts->sharding = of_json.sharding;
+    if (facts->sharding.what == "none") facts->sharding.ways = 1;
+    if (facts->degrees.data && facts->sharding.what != "none" && !facts->sharding.ways) {
+      facts->sharding.ways = *facts->degrees.data / facts->sharding.replicas;
+    }
+    facts->offload = of_json.offload;
+  }
+  ReadDeepSpeedPrecision(&values, &of_json);
+  ReadDeepSpeedOptimizer(&values, &of_json);
+  if (json.Has("gradient_clipping")) facts->optimizer.clip = of_json.optimizer.clip;
+  ReadDeepSpeedBatch(&values, &of_json);
+  SortDeepSpeed(&values, &of_json);
+  RETURN_IF_ERROR(json.status());
+  facts->broken.insert(facts->broken.end(), of_json.broken.begin(), of_json.broken.end());
+  facts->settings.insert(facts->settings.end(), json.all().begin(), json.all().end());
   return absl::OkStatus();
 }
 
@@ -101,11 +116,12 @@ absl::StatusOr<Facts> ReadMegatron(Sources& sources, const ForeignInput& input) 
       AddYaml(*file, settings);
       has_yaml = true;
     }
-    if (words.Has("deepspeed") || words.Has("deepspeed_config")) {
-      RETURN_IF_ERROR(AddDeepSpeed(sources, words, form));
-    }
+    form.deepspeed = words.Has("deepspeed") || words.Has("deepspeed_config");
     settings.Append(words);
     if (has_yaml) settings.Put("yaml_cfg", List::kTaken);
+    for (const char* key : {"deepspeed", "deepspeed_config"}) settings.Put(key, List::kTaken);
+    // pretrain_gpt.py takes this one where no flag names another.
+    form.default_tokenizer = "GPT2BPETokenizer";
     facts.devices = launch.devices;
     facts.devices_a_node = launch.devices_a_node;
     facts.devices_from = launch.devices_from;
@@ -125,6 +141,9 @@ absl::StatusOr<Facts> ReadMegatron(Sources& sources, const ForeignInput& input) 
     settings.Add(std::move(stray));
   }
   RETURN_IF_ERROR(FillMegatronFacts(settings, form, input, MegatronLists(), &facts));
+  if (form.deepspeed) {
+    RETURN_IF_ERROR(ReadJsonOfDeepSpeed(sources, settings.Find("deepspeed_config"), &facts));
+  }
   if (sources.launch) {
     const auto& more = sources.launch->settings;
     facts.settings.insert(facts.settings.begin(), more.begin(), more.end());

@@ -17,6 +17,7 @@ struct MegatronForm {
   bool biases = true, tied = true;
   int64_t divisible_by = 128;  // of a padded vocabulary
   bool pads_vocab = true;
+  std::string default_tokenizer;  // "" if one must be named
   // num_query_groups counts only beside the switch group_query_attention.
   bool groups_need_switch = true;
   bool selective_by_default = false;  // recompute of the core of attention

@@ -25,9 +25,10 @@ constexpr std::pair<const char*, int64_t> kPublic[] = {
     {"nemotron", 256000}};
 
 // The size of the vocabulary; `from_tokenizer`: by its name, which is no size of a file.
-std::optional<int64_t> FindVocab(Settings& settings, const ForeignInput& input) {
+std::optional<int64_t> FindVocab(Settings& settings, const MegatronForm& form,
+                                 const ForeignInput& input) {
   const std::optional<int64_t> said = settings.Int("vocab_size");
-  const std::string type = settings.Text("tokenizer_type").value_or("");
+  const std::string type = settings.Text("tokenizer_type").value_or(form.default_tokenizer);
   const Setting* model = settings.Find("tokenizer_model");
   if (input.vocab) return input.vocab;
   if (said) return said;
@@ -290,7 +291,7 @@ absl::StatusOr<std::optional<ShapeNumbers>> ReadMegatronShape(Settings& settings
   }
   const std::optional<int64_t> divisor = settings.Int("make_vocab_size_divisible_by");
   const bool pads = settings.Bool("should_pad_vocab").value_or(form.pads_vocab);
-  const std::optional<int64_t> vocab = FindVocab(settings, input);
+  const std::optional<int64_t> vocab = FindVocab(settings, form, input);
   std::optional<int64_t> padded = settings.Int("padded_vocab_size");
   // The latter is Megatron-DeepSpeed's.
   for (const char* key : {"pad_vocab_size", "pad_vocab_size_to"}) {

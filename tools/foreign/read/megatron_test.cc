@@ -316,6 +316,13 @@ TEST_CASE("Megatron-DeepSpeed: its flags, and the JSON that the script writes") 
   CHECK(facts.recompute.what == "block");
   CHECK(facts.model.model->vocab() == 1024);
   CHECK(facts.optimizer.steps == 100);
+  CHECK(facts.sharding.ways == 4);
+  const std::string taken = NamesIn(facts, List::kTaken);
+  for (const char* name : {"ds_config:zero_optimization.stage", "ds_config:bf16.enabled",
+                           "--zero-stage", "--deepspeed", "--deepspeed_config"}) {
+    INFO(name);
+    CHECK(taken.find(name) != std::string::npos);
+  }
   CHECK(NamesIn(facts, List::kUnknown).empty());
   CHECK(BrokenText(facts).empty());
 }

@@ -1,10 +1,9 @@
 // Settings of another system as its files and commands give them, and which of them a reader used.
 //
 //   Settings settings("megatron-lm");
-//   settings.Add({.name = "--num-layers", .key = "num_layers", .value = "32", .where =
-//   "run.sh:7"}); const std::optional<int64_t> layers = settings.Int("num_layers");   // now it is
-//   taken settings.Sort(MegatronLists());                                     // the others get
-//   their list
+//   settings.Add({.name = "--num-layers", .key = "num_layers", .value = "32"});
+//   const std::optional<int64_t> layers = settings.Int("num_layers");  // it is taken by this
+//   settings.Sort(MegatronLists());                                    // the others get their list
 //
 // A setting is taken because a reader asked for it: no table repeats what the readers read. A
 // later setting of a key replaces an earlier one. The first bad value is kept in status().

@@ -271,7 +271,7 @@ std::vector<Setting> FlattenSettings(const SettingsFile& file, const std::string
   if (prefix.empty() && !file.is_written) return settings;
   for (Setting& setting : settings) {
     setting.key = prefix + setting.key;
-    setting.name = (file.is_written ? file.path.stem().string() + ":" : prefix) + setting.name;
+    setting.name = (file.is_written ? "ds_config:" : prefix) + setting.name;
   }
   return settings;
 }

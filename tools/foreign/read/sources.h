@@ -81,7 +81,7 @@ std::filesystem::path FindPath(const Sources& sources, const std::string& named)
 
 // All scalars (and lists of scalars) of a tree as settings: name = key = "a.b.c", each with its
 // place. An empty object is one setting. `prefix` goes before both; names of a file that a script
-// writes begin with the file's: "ds_config:zero_optimization.stage".
+// writes begin with "ds_config:", as in "ds_config:zero_optimization.stage".
 std::vector<Setting> FlattenSettings(const SettingsFile& file, const std::string& prefix = "");
 
 // Settings of the words of a program in the manner of argparse: "--flag value", "--flag=value",
