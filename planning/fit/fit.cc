@@ -35,8 +35,8 @@ constexpr double kOwnSeconds = 600;  // of the asker's own plan
 // Seconds of a search, which is stopped by `stop`.
 constexpr double kNoEnd = 1e6;
 
-// Seconds from its making on. Where others use the cores, those that this process had count: so an
-// answer is the same on a machine that is busy.
+// Seconds from its making on: the smaller of wall time and CPU time, so that a busy machine does
+// not shorten the search.
 class Stopwatch {
  public:
   double Seconds() const {
@@ -96,6 +96,7 @@ class Finder {
 
   absl::StatusOr<FitAnswer> Run() && {
     if (question_.own) CompileOwn();
+    if (options_.plans == 0) return std::move(answer_);
     RETURN_IF_ERROR(SearchPlans());
     if (IsStopped() && answer_.plans.empty()) return std::move(answer_);
     if (answer_.plans.empty()) {

@@ -39,7 +39,7 @@ struct FitQuestion {
 
 struct FitOptions {
   int threads = 1;
-  size_t plans = 3;            // to find
+  size_t plans = 3;            // to find; 0: only the asker's own plan is made
   double search_seconds = 9;   // of the search, if it has found a plan by then
   double most_seconds = 45;    // of the search, if it has not
   double limit_seconds = 8;    // of what limits are looked for in; 0: no limit is looked for

@@ -3,7 +3,7 @@
 //
 //   ASSIGN_OR_RETURN(const LeanPlan lean, FindLean(spec, {"context=1", "tensor=1"}));
 //   lean.bytes            // by a short plan
-//   CompileLean(lean)     // the plan, if it fits
+//   CompileFitting(lean.spec, lean.candidate)   // the plan, if it fits
 #pragma once
 
 #include <optional>

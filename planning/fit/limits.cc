@@ -281,8 +281,7 @@ FitChange FindLongestSequence(const FitQuestion& question, const LeftSeconds& le
   if (!start && first > asked) {
     start = FindStart(spec, (asked + unit - 1) / unit * unit, make, left);
   }
-  if (!start)
-    return None("sequence", NotFound(left, "of a longer one does not fit without stages"));
+  if (!start) return None("sequence", NotFound(left, "no longer one was found"));
   const auto most = static_cast<int64_t>(FindRow(ModelRows(), "sequence")->most);
   Grower(unit, most / unit * unit, make, left).Grow(*std::move(start), &change);
   return change;
@@ -317,7 +316,9 @@ std::vector<FitChange> FindChanges(const FitQuestion& question, const LeftSecond
   const auto add = [&](const char* what, Start start, const MakeLean& make) {
     FitChange change{.what = what};
     Grower(start.size, start.size, make, left).Grow(std::move(start), &change);
-    if (change.plan) changes.push_back(std::move(change));
+    if (!change.plan) return false;
+    changes.push_back(std::move(change));
+    return true;
   };
   FitQuestion more = question;
   for (int i = 0; i < kMostDoublings && 2 * more.spec.devices <= kMaxDevices; ++i) {
@@ -326,8 +327,7 @@ std::vector<FitChange> FindChanges(const FitQuestion& question, const LeftSecond
     const MakeLean make = AtOnce(more.spec);
     std::optional<Start> start = FindStart(more.spec, at_once, make, left);
     if (!start) continue;
-    add("devices", *std::move(start), make);
-    break;
+    if (add("devices", *std::move(start), make)) break;
   }
   if (question.with_sequence == nullptr) return changes;
   SearchSpec shorter = question.spec;
@@ -341,8 +341,7 @@ std::vector<FitChange> FindChanges(const FitQuestion& question, const LeftSecond
     const MakeLean make = AtOnce(shorter);
     std::optional<Start> start = FindStart(shorter, at_once, make, left);
     if (!start) continue;
-    add("sequence", *std::move(start), make);
-    break;
+    if (add("sequence", *std::move(start), make)) break;
   }
   return changes;
 }

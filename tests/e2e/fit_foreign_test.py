@@ -107,11 +107,11 @@ class FitForeignTest(FolderCase):
 
     def test_what_the_system_would_refuse_is_told(self):
         rule = self.changed("--pipeline-model-parallel-size 2", "--pipeline-model-parallel-size 3", "rule.sh")
-        self.refuse(["GPUs must be a multiple of tensor x pipe x context: 8 is not a multiple of 2 x 3 x 1 = 6; ",
+        self.refuse(["breaks the rule \"GPUs must be a multiple of tensor x pipe x context\": 8 is not a multiple of 2 x 3 x 1 = 6; ",
                      "megatron-lm says: world size (8) is not divisible by total_model_size (6)"], rule, *ASK)
         found = json.loads(self.fit(rule, "--format=json", code=2)[0])
         self.assertFalse(found["facts"]["valid"])
-        self.refuse(["typo.sh:8: no unknown flag: --bf17; did you mean --bf16?"], self.changed("--bf16", "--bf17", "typo.sh"), *ASK)
+        self.refuse(["typo.sh:8: breaks the rule \"no unknown flag\": --bf17; did you mean --bf16?"], self.changed("--bf16", "--bf17", "typo.sh"), *ASK)
 
     def test_a_model_that_is_not_here_is_planned_only_if_asked(self):
         other = self.changed("--bf16", "--bf16 --swiglu --apply-residual-connection-post-layernorm", "other.sh")

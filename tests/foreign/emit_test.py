@@ -8,7 +8,7 @@ import sys
 import unittest
 
 from tests.e2e.cli import FolderCase, run
-from tests.foreign.read_emitted import READERS, has_yaml, read, read_accelerate
+from tests.foreign.read_emitted import READERS, read, read_accelerate
 
 GPUS = ("--device=cuda", "--cluster=h100", "--precision=bf16")
 PIPE = "--mesh=pipe=4,data=2,tensor=2 --batch=32 --micro_batches=8 --shard=states --sequence_parallel"
@@ -184,8 +184,6 @@ class EmitTest(FolderCase):
     def test_files_say_the_rounded_recipe(self):
         for number, (name, model, flags, systems) in enumerate(PLANS):
             for system in systems.split():
-                if system in ("bridge", "accelerate") and not has_yaml():
-                    continue  # python3-yaml: tools/install_deps cluster
                 if (name, system) in OF_FULL and not ALL:
                     continue
                 with self.subTest(f"{name} for {system}"):

@@ -8,6 +8,8 @@ import re
 import shlex
 import tomllib
 
+import yaml
+
 
 def shell_words(path):
     """(the words of the script's last command, its variables): arrays and ${X:-default} are expanded."""
@@ -165,7 +167,6 @@ def read_megatron(folder):
 
 
 def read_bridge(folder):
-    import yaml  # pylint: disable=import-outside-toplevel
     words, _ = shell_words(f"{folder}/run.sh")
     launch = flag_values(words[1:])
     with open(f"{folder}/{launch['config_file'][0]}", encoding="utf-8") as file:
@@ -332,7 +333,6 @@ def read_deepspeed(folder):
 
 
 def read_accelerate(folder, config_file=None):
-    import yaml  # pylint: disable=import-outside-toplevel
     words, _ = shell_words(f"{folder}/run.sh")
     script = words.index("run_clm.py")
     launch, arguments = flag_values(words[1:script]), flag_values(words[script + 1:])
@@ -365,14 +365,6 @@ def read_accelerate(folder, config_file=None):
 
 READERS = {"megatron": read_megatron, "bridge": read_bridge, "torchtitan": read_torchtitan, "deepspeed": read_deepspeed,
            "accelerate": read_accelerate}
-
-
-def has_yaml():
-    try:
-        import yaml  # pylint: disable=import-outside-toplevel,unused-import
-        return True
-    except ImportError:
-        return False
 
 
 def read(system, folder):

@@ -36,8 +36,8 @@ struct NamedModel {
   int64_t parameters = 0;                    // of the model that was named
 };
 
-// True of a folder, of a file of JSON or of weights (which FindNamedModel refuses), and of the name of a preset or a public model where no such
-// file exists.
+// True of a folder, of a file of JSON or of weights (which FindNamedModel refuses), and of the name
+// of a preset or a public model where no such file exists.
 bool NamesModel(const std::string& text);
 
 // An input error says which kind of file the argument is, or names the nearest preset. That of a

@@ -96,33 +96,94 @@ bool IsSameValue(const std::string& a, const std::string& b) {
   return (is_on(a) && is_on(b)) || (absl::SimpleAtod(a, &x) && absl::SimpleAtod(b, &y) && x == y);
 }
 
-// The change as the user's own settings have it; false: it is none.
-bool TellInUsers(std::span<const Setting> users, SettingChange& change) {
-  if (users.empty()) return true;
-  const Setting* given = FindGiven(users, change.name);
+// Settings of one meaning, of which files are written with the first.
+constexpr std::pair<const char*, const char*> kAlike[] = {
+    {"num_virtual_stages_per_pipeline_rank", "num_layers_per_virtual_pipeline_stage"},
+    {"recompute_granularity", "recompute_activations"},
+    {"pipeline_model_parallel_layout", "num_layers_per_virtual_pipeline_stage"}};
+
+// The user's other word for a setting that was not given; null if there is none.
+const Setting* FindAlike(std::span<const Setting> users, const std::string& name) {
+  for (const auto& [written, other] : kAlike) {
+    if (KeyOfFlag(name) != written) continue;
+    if (const Setting* given = FindGiven(users, std::string("--") + other)) return given;
+  }
+  return nullptr;
+}
+
+// True where the user's file has all there is to say, and flags beside it are ignored.
+bool IsYamlOfMegatron(std::span<const Setting> users) {
+  return FindGiven(users, "--yaml-cfg") != nullptr;
+}
+
+// The key of a file for a flag: "model_parallel.sequence_parallel".
+const Setting* FindInFile(std::span<const Setting> users, const std::string& name) {
+  for (const Setting& setting : users) {
+    if (!setting.name.starts_with("--") && setting.key == KeyOfFlag(name)) return &setting;
+  }
+  return nullptr;
+}
+
+// Sections of a command line have dashes where all of the user's words have them.
+bool WritesDashes(std::span<const Setting> users) {
+  bool any = false;
+  for (const Setting& setting : users) {
+    if (setting.name.find('.') == std::string::npos || setting.name.starts_with("#")) continue;
+    if (!setting.name.starts_with("--")) return false;
+    any = true;
+  }
+  return any;
+}
+
+// Adds the change as the user's own settings have it; false: they have no word for it.
+bool TellInUsers(std::span<const Setting> users, SettingChange change,
+                 std::vector<SettingChange>& changes) {
+  const bool is_yaml = IsYamlOfMegatron(users);
+  const Setting* given = is_yaml ? FindInFile(users, change.name) : FindGiven(users, change.name);
+  if (users.empty()) {
+    changes.push_back(std::move(change));
+    return true;
+  }
   if (given == nullptr) {
-    if (change.removed) return false;
+    const Setting* alike = FindAlike(users, change.name);
+    if (alike != nullptr) {
+      changes.push_back({.name = alike->name, .from = alike->ValueText(), .removed = true});
+    }
+    if (change.removed) return true;
+    if (is_yaml) return false;
     change.added = true;
     change.from.clear();
+    if (change.name.find('.') != std::string::npos && WritesDashes(users)) {
+      change.name.insert(0, "--");
+    }
+    changes.push_back(std::move(change));
     return true;
   }
   const std::string value = given->ValueText();
-  if (value == "auto" || (!change.removed && IsSameValue(value, change.to))) return false;
+  if (is_yaml && change.removed) {
+    change.removed = false;
+    change.to = value == "true" || value == "True" ? "false" : "null";
+  }
+  if (is_yaml && change.to.empty()) change.to = "true";
+  if (value == "auto" || (!change.removed && IsSameValue(value, change.to))) return true;
   change.added = false;
   change.name = given->name;
   change.from = value;
+  changes.push_back(std::move(change));
   return true;
 }
 
 }  // namespace
 
-std::vector<SettingChange> ListChanges(System system, const Job& own, const Job& other,
-                                       std::span<const Setting> users) {
+std::optional<std::vector<SettingChange>> ListChanges(System system, const Job& own,
+                                                      const Job& other,
+                                                      std::span<const Setting> users) {
   const Values before = ListSettings(system, own, users);
   const Values after = ListSettings(system, other, users);
   std::vector<SettingChange> changes;
+  bool is_possible = true;
   const auto keep = [&](SettingChange change) {
-    if (TellInUsers(users, change)) changes.push_back(std::move(change));
+    is_possible = TellInUsers(users, std::move(change), changes) && is_possible;
   };
   for (const auto& [name, value] : before) {
     const std::string* now = FindValue(after, name);
@@ -135,6 +196,14 @@ std::vector<SettingChange> ListChanges(System system, const Job& own, const Job&
   for (const auto& [name, value] : after) {
     if (FindValue(before, name) == nullptr) keep({.name = name, .to = value, .added = true});
   }
+  // Written for both jobs, and needed by a flag that is added now.
+  const bool gathers = std::any_of(changes.begin(), changes.end(), [](const SettingChange& change) {
+    return change.added && change.name == "--overlap-param-gather";
+  });
+  if (gathers && FindGiven(users, "--overlap-grad-reduce") == nullptr) {
+    changes.push_back({.name = "--overlap-grad-reduce", .added = true});
+  }
+  if (!is_possible) return std::nullopt;
   return changes;
 }
 

@@ -7,6 +7,7 @@
 // change is named just as the system's files name it.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,8 +26,11 @@ struct SettingChange {
 
 // Requires jobs of RoundFor for the system. `users`: the settings that the user gave, in which
 // changes are told: one that the user's value has already, or follows from others ("auto"), or
-// that leaves out what was not given, is none; a value that was not given is added.
-std::vector<SettingChange> ListChanges(System system, const Job& own, const Job& other,
-                                       std::span<const Setting> users);
+// that leaves out what was not given, is none; a value that was not given is added. None: the file
+// that the user gave has no word for a change, as one of --yaml-cfg, beside which flags are
+// ignored.
+std::optional<std::vector<SettingChange>> ListChanges(System system, const Job& own,
+                                                      const Job& other,
+                                                      std::span<const Setting> users);
 
 }  // namespace oneflow::foreign

@@ -12,6 +12,17 @@ std::string Said(const std::string& word, int64_t value) {
   return word.empty() ? "" : absl::StrCat(word, word.starts_with("--") ? " " : "=", value);
 }
 
+// Where the first of these settings stands; "" if none was given.
+std::string FindWhere(const Facts& facts, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    for (const Setting& setting : facts.settings) {
+      const bool is_it = setting.name == name || setting.name == "--" + name;
+      if (!name.empty() && is_it) return setting.where;
+    }
+  }
+  return "";
+}
+
 // Degrees are met first: of those that divide the devices, the one that keeps most of the user's.
 std::string MendDevices(const SharedWords& words, const DegreeFacts& degrees, int64_t devices,
                         int64_t a_node) {
@@ -55,7 +66,8 @@ void SolveBatch(const SharedWords& words, Facts* facts) {
                                 ") is not divisible by micro batch size (", *batch.micro,
                                 ") times data parallel size (", data, ")"),
          .hint = absl::StrCat(below > 0 ? absl::StrCat(Said(words.global, below), " or ") : "",
-                              Said(words.global, below + product))});
+                              Said(words.global, below + product)),
+         .where = FindWhere(*facts, {words.global, words.micro})});
     return;
   }
   if (batch.micro && batch.micro_batches && !batch.global) {
@@ -87,7 +99,8 @@ void CompleteDegrees(const SharedWords& words, Facts* facts) {
                absl::StrCat(*facts->devices, " is not a multiple of ", parts, " = ", product),
            .theirs = absl::StrCat("world size (", *facts->devices,
                                   ") is not divisible by total_model_size (", product, ")"),
-           .hint = MendDevices(words, degrees, *facts->devices, facts->devices_a_node)});
+           .hint = MendDevices(words, degrees, *facts->devices, facts->devices_a_node),
+           .where = FindWhere(*facts, {words.tensor, words.pipe, words.context})});
       degrees.data.reset();
     } else {
       degrees.data = *facts->devices / product;

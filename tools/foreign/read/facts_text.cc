@@ -148,9 +148,9 @@ absl::Status CheckRules(const Facts& facts) {
   if (facts.broken.empty()) return absl::OkStatus();
   std::vector<std::string> lines;
   for (const BrokenRule& rule : facts.broken) {
-    lines.push_back(absl::StrCat(rule.where.empty() ? facts.system : rule.where, ": ", rule.numbers,
-                                 " breaks the rule \"", rule.rule, "\"; use ", rule.hint, "\n  ",
-                                 facts.system, " says: ", rule.theirs));
+    lines.push_back(absl::StrCat(rule.where.empty() ? facts.system : rule.where,
+                                 ": breaks the rule \"", rule.rule, "\": ", rule.numbers, "; ",
+                                 rule.hint, "\n  ", facts.system, " says: ", rule.theirs));
   }
   return absl::InvalidArgumentError(absl::StrJoin(lines, "\n"));
 }

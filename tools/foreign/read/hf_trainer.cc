@@ -307,7 +307,7 @@ TrainerWords ReadTrainerWords(Settings* settings, ScriptKind kind) {
     const Setting* found = settings->Find(key);
     if (found == nullptr || found->is_switch || !found->value.is_string()) continue;
     const std::string value = settings->Text(key).value_or("");
-    if (words.model.empty()) words.model = value, words.model_key = key;
+    if (words.model.empty()) words.model = value;
   }
   words.sequence = HfInt(settings, kHfSequence);
   words.micro = HfInt(settings, kHfMicro);

@@ -35,8 +35,7 @@ ScriptKind FindScriptKind(std::string_view program, const Settings& words);
 
 struct TrainerWords {
   ScriptKind kind = ScriptKind::kOwn;
-  std::string model;      // a folder, or a public name; "" if none
-  std::string model_key;  // of the setting that says so
+  std::string model;  // a folder, or a public name; "" if none
   std::optional<int64_t> sequence, micro, accumulation, global;
   bool syncs_each_batch = false;  // gradients are reduced in each micro-batch
   std::optional<bool> bf16, fp16, checkpointing;

@@ -117,7 +117,20 @@ absl::StatusOr<Facts> ReadMegatron(Sources& sources, const ForeignInput& input) 
       has_yaml = true;
     }
     form.deepspeed = words.Has("deepspeed") || words.Has("deepspeed_config");
-    settings.Append(words);
+    if (has_yaml) {
+      // Megatron-LM takes the file alone.
+      for (Setting setting : words.all()) {
+        if (setting.key == "yaml_cfg") continue;
+        setting.key.insert(0, "argv.");
+        setting.list = List::kNoEffect;
+        setting.note = "ignored beside --yaml-cfg";
+        setting.is_sorted = true;
+        settings.Add(std::move(setting));
+      }
+      if (const Setting* yaml = words.Find("yaml_cfg")) settings.Add(*yaml);
+    } else {
+      settings.Append(words);
+    }
     if (has_yaml) settings.Put("yaml_cfg", List::kTaken);
     for (const char* key : {"deepspeed", "deepspeed_config"}) settings.Put(key, List::kTaken);
     // pretrain_gpt.py takes this one where no flag names another.

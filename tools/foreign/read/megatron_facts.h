@@ -20,8 +20,7 @@ struct MegatronForm {
   std::string default_tokenizer;  // "" if one must be named
   // num_query_groups counts only beside the switch group_query_attention.
   bool groups_need_switch = true;
-  bool selective_by_default = false;  // recompute of the core of attention
-  SharedWords words;                  // of degrees and batches
+  SharedWords words;  // of degrees and batches
   // Megatron-DeepSpeed: --deepspeed stands among the flags, whose older names are valid there.
   bool deepspeed = false;
   // Of a flag that the system does not know; empty if it takes any.
@@ -57,8 +56,7 @@ void RefuseUnderscores(Facts* facts);
 // Adds what argparse refuses among known flags: choices, whole numbers, values of switches.
 void CheckMegatronWords(Facts* facts);
 
-// Blocks of each slice of "Et*3|(t|)*2L": an input error says what is wrong. `slices` must be a
-// multiple of the stages.
+// Blocks of each slice of "Et*3|(t|)*2L": an input error says what is wrong.
 absl::StatusOr<std::vector<int64_t>> ParseLayout(const std::string& layout);
 
 }  // namespace oneflow::foreign

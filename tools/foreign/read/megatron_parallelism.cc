@@ -215,7 +215,6 @@ void ReadRecompute(Settings& settings, const MegatronForm& form, Facts* facts) {
       names.emplace_back(word);
     }
   }
-  if (granularity.empty() && form.selective_by_default) granularity = "selective";
   recompute.gathers_again = true;
   if (granularity.empty() || granularity == "none" || granularity == "null") return;
   recompute.blocks = "all";

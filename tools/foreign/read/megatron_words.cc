@@ -119,7 +119,9 @@ void CheckMegatronWords(Facts* facts) {
   for (const Setting& setting : settings) {
     if (!setting.name.starts_with("--") || setting.list == List::kUnknown) continue;
     const std::string value = setting.ValueText();
-    if (Has(kSwitches, setting.key) && !setting.is_switch) {
+    // "--bf16 $MORE": the rest is named as not read.
+    const bool is_computed = value.starts_with('$') || value.starts_with('`');
+    if (Has(kSwitches, setting.key) && !setting.is_switch && !is_computed) {
       facts->broken.push_back({.rule = "a switch takes no value",
                                .numbers = absl::StrCat(setting.name, " ", value),
                                .theirs = absl::StrCat("unrecognized arguments: ", value),

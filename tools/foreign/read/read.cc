@@ -22,6 +22,7 @@ absl::StatusOr<Facts> ReadForeign(const ForeignInput& input) {
   for (const Reader& reader : Readers()) {
     if (!reader.knows(sources)) continue;
     ASSIGN_OR_RETURN(Facts facts, reader.read(sources, input));
+    if (input.devices) facts.devices_a_node = input.devices_a_node;
     facts.model.preset =
         facts.model.model ? FindPresetOfShape(*facts.model.model, facts.model.vocab_given) : "";
     return facts;

@@ -26,6 +26,7 @@ struct ForeignInput {
   // What the user says beside them.
   std::string model;  // a word that names a model; "" if none
   std::optional<int64_t> devices;
+  int64_t devices_a_node = 0;  // with `devices`; 0: not said
   std::optional<int64_t> sequence, vocab, batch;
 };
 

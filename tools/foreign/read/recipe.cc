@@ -199,6 +199,9 @@ absl::StatusOr<ForeignRecipe> MakeForeignRecipe(const Facts& facts) {
   if (recompute != "none") {
     choices.Add("recompute", recompute, {"recompute_granularity", "recompute_method"});
   }
+  if (facts.precision.compute.starts_with("fp8")) {
+    made.notes.push_back("products are in bf16; in FP8 they take down to half of that time");
+  }
   if (!facts.recompute.is_exact) {
     made.notes.push_back(
         absl::StrCat("recompute of ", facts.recompute.what, ", here ", facts.recompute.here));

@@ -169,8 +169,8 @@ std::optional<std::string> Settings::Text(std::string_view key) {
 std::optional<bool> Settings::Bool(std::string_view key) {
   const Setting* setting = Take(key);
   if (setting == nullptr) return std::nullopt;
-  // What a script computes behind a switch, "--bf16 $(cat more)", are words of their own.
-  if (setting->is_switch || setting->ValueText().starts_with("$(")) return true;
+  // What a script computes behind a switch, "--bf16 $MORE", are words of their own.
+  if (setting->is_switch || setting->ValueText().starts_with('$')) return true;
   const std::string text = absl::AsciiStrToLower(setting->ValueText());
   for (const char* word : {"true", "yes", "1", "on"}) {
     if (text == word) return true;

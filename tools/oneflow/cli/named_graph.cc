@@ -23,6 +23,8 @@ namespace {
 absl::StatusOr<proto::Model> SaidOfModel(const Arguments& args) {
   proto::Model said;
   for (const auto& [name, value] : args.flags) {
+    // Beside a graph the axis of a recipe has this name.
+    if (name == "experts" && !args.Given("from")) continue;
     const Row* row = FindRow(ModelRows(), name);
     if (row == nullptr || !row->is_flag || args.of_recipe.contains(name)) continue;
     RETURN_IF_ERROR(SetField(*row, value, &said));

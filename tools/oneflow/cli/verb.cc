@@ -155,6 +155,11 @@ absl::StatusOr<std::vector<std::string>> FilesOfFlag(const std::string& flag,
       "write file names with a comma between two, and \"\\\\,\" for one within a name");
 }
 
+std::string Arguments::First(std::string_view flag) const {
+  const std::vector<std::string> values = Repeated(flag);
+  return values.empty() ? "" : values.front();
+}
+
 std::vector<std::string> Arguments::Repeated(std::string_view flag) const {
   std::vector<std::string> values;
   for (const auto& [name, value] : flags) {

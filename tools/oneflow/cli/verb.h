@@ -20,6 +20,8 @@ struct Arguments {
   std::vector<std::string> positional;  // "gpt" in `oneflow model gpt --layers=4`
   std::vector<std::string> Repeated(
       std::string_view flag) const;  // every value of a flag given several times
+  // The first value; "" where it is not given.
+  std::string First(std::string_view flag) const;
   bool Given(
       std::string_view flag) const;  // true if the user gave it, or the file of --recipe has it
 

@@ -13,6 +13,7 @@
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/recipe/field_text.h"
 #include "planning/fit/lean.h"
+#include "planning/recipe/changes_that_fit.h"
 #include "planning/search/candidate.h"
 #include "planning/search/plan_words.h"
 #include "tools/foreign/emit/nearest_plan.h"
@@ -21,6 +22,7 @@ namespace oneflow {
 namespace {
 
 constexpr size_t kBetterPlans = 3;
+constexpr double kStepSeconds = 10;      // of compiling plans of one other choice
 constexpr double kLeastGain = 0.01;      // of a step
 constexpr double kLeastEffect = 0.0005;  // of a step, or of the bytes, that is worth a line
 
@@ -40,15 +42,38 @@ struct ChoiceGroup {
   std::vector<std::string_view> rows;
 };
 const std::vector<ChoiceGroup>& ChoiceGroups() {
-  static const auto* const groups = new std::vector<ChoiceGroup>{
-      {"degrees", {"mesh", "experts", "shard", "reduce", "keep_axis_order"}},
-      {"micro-batches", {"micro_batches"}},
-      {"schedule", {"schedule", "chunks", "stage_layers"}},
-      {"recompute", {"recompute"}},
-      {"positions", {"sequence_parallel", "split_products"}},
-      {"gathers of weights", {"gather", "prefetch"}},
-      {"host", {"offload", "update_on"}}};
+  static const auto* const groups =
+      new std::vector<ChoiceGroup>{{"degrees", {"mesh", "experts", "keep_axis_order"}},
+                                   {"micro-batches", {"micro_batches"}},
+                                   {"sharding", {"shard", "reduce"}},
+                                   {"schedule", {"schedule", "chunks", "stage_layers"}},
+                                   {"recompute", {"recompute"}},
+                                   {"positions", {"sequence_parallel", "split_products"}},
+                                   {"gathers of weights", {"gather", "prefetch"}},
+                                   {"host", {"offload", "update_on"}}};
   return *groups;
+}
+
+// The user's recipe with one choice a step further: other recompute, half and twice the
+// micro-batches, more and less that is split.
+std::vector<proto::Recipe> ListSteps(const proto::Recipe& own) {
+  std::vector<proto::Recipe> steps;
+  const auto add = [&](std::string_view name, const std::string& text) {
+    const Row& row = *FindRow(RecipeRows(), name);
+    proto::Recipe step = own;
+    ClearField(row, &step);
+    if (!SetField(row, text, &step).ok() || FieldText(row, step) == FieldText(row, own)) return;
+    steps.push_back(std::move(step));
+  };
+  const std::string again = ChoiceText(own, "recompute").ends_with("gather") ? ",gather" : "";
+  for (const char* policy : {"none", "attention", "selective", "full"}) {
+    add("recompute", policy + again);
+  }
+  const int64_t count = own.micro_batches();
+  if (count % 2 == 0) add("micro_batches", absl::StrCat(count / 2));
+  add("micro_batches", absl::StrCat(2 * count));
+  for (const char* split : {"none", "states", "gradients", "weights"}) add("shard", split);
+  return steps;
 }
 
 std::string Signed(double seconds) {
@@ -69,24 +94,29 @@ BetterFinder::BetterFinder(const foreign::Facts& facts, const foreign::ForeignRe
                            const OwnFrame& frame, const proto::Run& run)
     : facts_(facts), own_(own), frame_(frame), run_(run) {}
 
+bool BetterFinder::is_told() const { return FindEmitter(facts_.system).has_value(); }
+
 absl::Status BetterFinder::Find(const SearchSpec& spec, const FitAnswer& answer) {
   own_seconds_ = answer.own->found.step_seconds;
   own_bytes_ = answer.own->found.bytes;
   own_fits_ = answer.own->fits;
   if (!FindEmitter(facts_.system)) return absl::OkStatus();
   ASSIGN_OR_RETURN(own_job_, foreign::JobFromPlan(answer.own->plan, run_, spec.given.cluster));
-  for (const FoundPlan& found : answer.plans) {
-    if (better_.size() >= kBetterPlans) break;
-    RETURN_IF_ERROR(Add(spec, found));
+  const double begin = CpuSeconds();
+  for (const proto::Recipe& one : ListSteps(own_job_.recipe)) {
+    if (CpuSeconds() - begin > kStepSeconds) break;
+    RETURN_IF_ERROR(Add(spec, MakeCandidate(one)));
   }
+  for (const FoundPlan& found : answer.plans) RETURN_IF_ERROR(Add(spec, found.candidate));
   std::ranges::stable_sort(better_, {}, &BetterPlan::seconds);
+  if (better_.size() > kBetterPlans) better_.resize(kBetterPlans);
   if (!better_.empty()) ListAlone(spec, better_.front());
   return absl::OkStatus();
 }
 
-absl::Status BetterFinder::Add(const SearchSpec& spec, const FoundPlan& found) {
+absl::Status BetterFinder::Add(const SearchSpec& spec, const proto::Recipe& candidate) {
   const foreign::System system = *FindEmitter(facts_.system);
-  const absl::StatusOr<CompiledPlan> compiled = CompileFitting(spec, found.candidate);
+  const absl::StatusOr<CompiledPlan> compiled = CompileFitting(spec, candidate);
   if (!compiled.ok()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const foreign::Job job,
                    foreign::JobFromPlan(compiled->plan, run_, spec.given.cluster));
@@ -99,8 +129,10 @@ absl::Status BetterFinder::Add(const SearchSpec& spec, const FoundPlan& found) {
   const absl::StatusOr<std::vector<foreign::Rounded>> own = foreign::RoundFor(system, own_job_);
   if (!own.ok() || own->empty()) return absl::OkStatus();
   BetterPlan better{.seconds = nearest->seconds, .bytes = nearest->bytes};
-  better.changes =
+  auto changes =
       foreign::ListChanges(system, own->front().job, nearest->rounded.job, facts_.settings);
+  if (!changes) return absl::OkStatus();
+  better.changes = *std::move(changes);
   const bool known = std::ranges::any_of(better_, [&](const BetterPlan& other) {
     return other.seconds == better.seconds && other.bytes == better.bytes;
   });
@@ -115,11 +147,25 @@ absl::Status BetterFinder::Add(const SearchSpec& spec, const FoundPlan& found) {
 void BetterFinder::ListAlone(const SearchSpec& spec, BetterPlan& better) {
   const foreign::System system = *FindEmitter(facts_.system);
   const proto::Recipe &own = own_job_.recipe, &recipe = better.recipe;
+  // Stages of another number are ordered and split in their own way, and micro-batches of the same
+  // size are of another number beside other degrees.
+  const bool same_pipe = FindDegree(FindMesh(own), "pipe") == FindDegree(FindMesh(recipe), "pipe");
+  const bool same_mesh = ChoiceText(own, "mesh") == ChoiceText(recipe, "mesh");
   std::vector<std::pair<const ChoiceGroup*, proto::Recipe>> changed;
   for (const ChoiceGroup& group : ChoiceGroups()) {
+    const bool is_degrees = group.what == std::string_view("degrees");
+    const bool is_schedule = group.what == std::string_view("schedule");
+    const bool is_batch = group.what == std::string_view("micro-batches");
+    const bool is_sharding = group.what == std::string_view("sharding");
+    if ((is_schedule && !same_pipe) || ((is_batch || is_sharding) && !same_mesh)) continue;
+    std::vector<std::string_view> rows = group.rows;
+    if (is_degrees && !same_pipe) {
+      rows.insert(rows.end(), {"schedule", "chunks", "stage_layers"});
+    }
+    if (is_degrees && !same_mesh) rows.insert(rows.end(), {"micro_batches", "shard", "reduce"});
     proto::Recipe alone = own;
     bool differs = false;
-    for (const std::string_view name : group.rows) {
+    for (const std::string_view name : rows) {
       const Row& row = *FindRow(RecipeRows(), name);
       if (FieldText(row, own) == FieldText(row, recipe)) continue;
       CopyField(row, recipe, &alone);
@@ -128,12 +174,10 @@ void BetterFinder::ListAlone(const SearchSpec& spec, BetterPlan& better) {
     }
     if (differs) changed.emplace_back(&group, std::move(alone));
   }
-  if (changed.size() < 2) return;
+  if (changed.size() < 2 || better.changes.size() < 2) return;
   for (auto& [group, alone] : changed) {
     ChangeAlone change{.what = group->what};
     PlanRequest request = spec.given;
-    // Slices of another number of stages have other blocks.
-    if (group->what == std::string_view("degrees")) alone.clear_stage_layers();
     request.recipe = alone;
     request.cluster.mutable_device()->clear_memory_bytes();
     const absl::StatusOr<CompiledPlan> compiled =
@@ -148,18 +192,19 @@ void BetterFinder::ListAlone(const SearchSpec& spec, BetterPlan& better) {
       change.fits = frame_.capacity == 0 || compiled->found.bytes <= frame_.capacity;
       const absl::StatusOr<foreign::Job> job =
           foreign::JobFromPlan(compiled->plan, run_, spec.given.cluster);
-      if (job.ok()) {
-        for (const auto& one : foreign::ListChanges(system, own_job_, *job, facts_.settings)) {
-          change.settings.push_back(one.Text());
-        }
-      }
+      const auto changes =
+          job.ok() ? foreign::ListChanges(system, own_job_, *job, facts_.settings) : std::nullopt;
+      if (!changes || changes->empty()) continue;
+      for (const auto& one : *changes) change.settings.push_back(one.Text());
     }
     better.alone.push_back(std::move(change));
   }
 }
 
 std::string BetterFinder::Text() const {
-  if (!FindEmitter(facts_.system)) return "";
+  if (!is_told()) {
+    return absl::StrCat("better: not told for ", facts_.system, ", whose files are not written\n");
+  }
   if (better_.empty()) return "better: none was found\n";
   std::string text;
   for (size_t i = 0; i < better_.size(); ++i) {

@@ -38,10 +38,14 @@ class BetterFinder {
   BetterFinder(const foreign::Facts& facts, const foreign::ForeignRecipe& own,
                const OwnFrame& frame, const proto::Run& run);
 
-  // Takes the answer's plans, rounds each to what the system can, and keeps up to three that fit
-  // and are faster (by 1 % or more) than the user's own, or than nothing where that does not fit.
+  // Takes plans that differ from the user's in one choice, and the answer's, rounds each to what
+  // the system can, and keeps up to three that fit and are faster (by 1 % or more) than the user's
+  // own, or than nothing where that does not fit.
   absl::Status Find(const SearchSpec& spec, const FitAnswer& answer);
 
+  // False where the files of the user's system are not written here (emit.h): then nothing is
+  // found.
+  bool is_told() const;
   bool empty() const { return better_.empty(); }
   std::string Text() const;
   // [{"step_seconds", "bytes_a_device", "changes": [{"name", "from", "to"}], "flags", "alone":
@@ -49,7 +53,7 @@ class BetterFinder {
   nlohmann::ordered_json MakeJson() const;
 
  private:
-  absl::Status Add(const SearchSpec& spec, const FoundPlan& found);
+  absl::Status Add(const SearchSpec& spec, const proto::Recipe& candidate);
   void ListAlone(const SearchSpec& spec, BetterPlan& better);
 
   const foreign::Facts& facts_;

@@ -26,14 +26,9 @@ namespace {
 // The budgets of models and clusters up to these, and of others, in seconds.
 constexpr int64_t kLargeModel = 100'000'000'000, kManyDevices = 512;
 constexpr double kSeconds = 20, kSecondsOfLarge = 60;
-// Their parts: of a search that has found a plan, of one that has not, of limits.
-constexpr double kSearchPart = 0.4, kMostPart = 0.75, kLimitPart = 0.5;
-
-// The value of a flag that the verb reads itself; empty where it is not given.
-std::string OwnValue(const Arguments& args, const std::string& name) {
-  const std::vector<std::string> values = args.Repeated(name);
-  return values.empty() ? "" : values[0];
-}
+// Their parts: of a search that has found a plan, of one that has not, of limits, and of further
+// plans behind them.
+constexpr double kSearchPart = 0.4, kMostPart = 0.75, kLimitPart = 0.5, kMorePart = 1;
 
 Arguments WithoutOwn(Arguments args) {
   std::erase_if(args.flags,
@@ -102,7 +97,7 @@ absl::StatusOr<Asked> AskFromFlags(const Arguments& all) {
   Asked asked;
   const Arguments args = WithoutOwn(all);
   int64_t length = 0;
-  if (const std::string given = OwnValue(all, "sequence"); !given.empty()) {
+  if (const std::string given = all.First("sequence"); !given.empty()) {
     ASSIGN_OR_RETURN(length, ParseSequence(given));
   }
   ASSIGN_OR_RETURN(const DeviceGrid grid, GridFromFlags());
@@ -143,7 +138,7 @@ absl::StatusOr<Asked> AskFromFlags(const Arguments& all) {
                  .sequence = FindSequence(spec.source.graph),
                  .sequence_note = asked.model.sequence_note,
                  .precision = ChoiceText(spec.given.recipe, "precision")};
-  RETURN_IF_ERROR(SetBatch(OwnValue(all, "batch"), &asked));
+  RETURN_IF_ERROR(SetBatch(all.First("batch"), &asked));
   asked.frame.given_flags = [flags = asked.model.flags,
                              others = OtherFlags(args, spec.given.recipe)](int64_t batch,
                                                                            int64_t sequence) {
@@ -156,13 +151,11 @@ absl::StatusOr<FitOptions> OptionsFromFlags(const Arguments& args, const FitFram
   const bool large = frame.parameters > kLargeModel || frame.devices > kManyDevices;
   double seconds = large ? kSecondsOfLarge : kSeconds;
   if (args.Given("budget_seconds")) seconds = FLAGS_budget_seconds;
-  if (!(seconds > 0)) {
-    return InputError(absl::StrCat("--budget_seconds=", seconds), "leaves no time to answer",
-                      "use e.g. 20");
-  }
+  RETURN_IF_ERROR(CheckBudget(seconds));
   FitOptions options{.search_seconds = kSearchPart * seconds,
                      .most_seconds = kMostPart * seconds,
-                     .limit_seconds = kLimitPart * seconds};
+                     .limit_seconds = kLimitPart * seconds,
+                     .more_seconds = kMorePart * seconds};
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(WithoutOwn(args)));
   options.threads = CountThreads(run);
   return options;

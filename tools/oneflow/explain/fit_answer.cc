@@ -6,7 +6,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/arenas.h"
 #include "tools/oneflow/cli/flags.h"
@@ -99,25 +101,38 @@ std::vector<ClassBytes> ListClassBytes(const proto::Plan& plan) {
       {"activations of embedding, head and loss", memory->kept_elsewhere}};
   int64_t known = 0;
   for (const ClassBytes& part : classes) known += part.bytes;
+  if (known > most) return {};  // inputs that are gathered again count as kept
   classes.push_back(
       {"temporaries (logits, gathered weights, workspaces)", std::max<int64_t>(0, most - known)});
   std::ranges::stable_sort(classes, std::ranges::greater(), &ClassBytes::bytes);
   return classes;
 }
 
-absl::Status AnswerFit(const FitQuestion& question, FitOptions options, const FitFrame& frame,
-                       const std::vector<std::string>& notes) {
+absl::StatusOr<FitAnswer> FindFitWithProgress(const FitQuestion& question, FitOptions options,
+                                              const FitObserver& observe) {
   KeepFreedMemory();
   FitProgress progress;
   options.progress = [&](const std::string& line) { progress.Print(line); };
   std::atomic<bool> is_interrupted = false;
   const Interrupt interrupt([&] { is_interrupted = true; });
   options.stop = [&] { return is_interrupted.load(); };
+  return FindFit(question, options, observe);
+}
+
+absl::Status CheckBudget(double seconds) {
+  if (seconds > 0) return absl::OkStatus();
+  return InputError(absl::StrCat("--budget_seconds=", seconds), "leaves no time to answer",
+                    "use e.g. 20");
+}
+
+absl::Status AnswerFit(const FitQuestion& question, FitOptions options, const FitFrame& frame,
+                       const std::vector<std::string>& notes) {
   FitPrinter printer(frame, notes);
-  ASSIGN_OR_RETURN(const FitAnswer answer,
-                   FindFit(question, options, [&](FitPart part, const FitAnswer& known) {
-                     printer.Print(part, known);
-                   }));
+  ASSIGN_OR_RETURN(
+      const FitAnswer answer,
+      FindFitWithProgress(question, std::move(options), [&](FitPart part, const FitAnswer& known) {
+        printer.Print(part, known);
+      }));
   if (FLAGS_format == "json") {
     const bool classes = answer.miss && answer.miss->plan;
     nlohmann::ordered_json json = FitJson(

@@ -17,6 +17,14 @@ namespace oneflow {
 absl::Status AnswerFit(const FitQuestion& question, FitOptions options, const FitFrame& frame,
                        const std::vector<std::string>& notes);
 
+// FindFit with a line of progress on stderr, and Ctrl-C, which ends it with what is known.
+// `options`: without stop and progress.
+absl::StatusOr<FitAnswer> FindFitWithProgress(const FitQuestion& question, FitOptions options,
+                                              const FitObserver& observe);
+
+// An input error for a budget that leaves no time.
+absl::Status CheckBudget(double seconds);
+
 // The bytes of the plan's stage that needs most by class, the largest first.
 std::vector<ClassBytes> ListClassBytes(const proto::Plan& plan);
 

@@ -45,29 +45,24 @@ using foreign::ForeignRecipe;
 
 constexpr double kSearchSeconds = 15;
 
-// The value of a flag that the verb reads itself; empty where it is not given.
-std::string ValueOfOwn(const Arguments& args, const std::string& name) {
-  const std::vector<std::string> values = args.Repeated(name);
-  return values.empty() ? "" : values[0];
-}
-
 absl::StatusOr<foreign::ForeignInput> InputFromFlags(const Arguments& args) {
   foreign::ForeignInput input{.files = args.positional, .words = args.rest};
   input.model = FLAGS_model;
   if (!FLAGS_devices.empty()) {
     ASSIGN_OR_RETURN(const DeviceGrid grid, ParseDeviceGrid(FLAGS_devices));
     input.devices = grid.devices;
+    if (grid.nodes > 0) input.devices_a_node = grid.devices / grid.nodes;
   }
-  if (const std::string text = ValueOfOwn(args, "sequence"); !text.empty()) {
+  if (const std::string text = args.First("sequence"); !text.empty()) {
     ASSIGN_OR_RETURN(input.sequence, ParseSequence(text));
   }
-  if (const std::string text = ValueOfOwn(args, "vocab"); !text.empty()) {
+  if (const std::string text = args.First("vocab"); !text.empty()) {
     proto::Model model;
     const Row& row = *FindRow(ModelRows(), "vocab");
     RETURN_IF_ERROR(SetField(row, text, &model));
     input.vocab = std::stoll(FieldText(row, model));
   }
-  if (const std::string text = ValueOfOwn(args, "batch"); !text.empty()) {
+  if (const std::string text = args.First("batch"); !text.empty()) {
     ASSIGN_OR_RETURN(const BatchSize batch, ParseBatch(text));
     if (batch.sequences == 0) {
       return InputError("--batch=" + text, "is in tokens, beside a configuration",
@@ -119,6 +114,15 @@ absl::StatusOr<GraphSource> MakeSource(const Facts& facts) {
   return source;
 }
 
+// Nodes have as many devices as the launch has on each; the name of the cluster says so.
+void SetNodes(const Facts& facts, proto::Cluster* cluster) {
+  const int64_t each = facts.devices_a_node;
+  if (each < 1 || cluster->level().empty() || *facts.devices <= each) return;
+  if (cluster->level(0).size() == each || *facts.devices % each != 0) return;
+  cluster->mutable_level(0)->set_size(static_cast<int32_t>(each));
+  cluster->set_name(absl::StrCat(cluster->name(), ", with ", each, " a node"));
+}
+
 struct Question {
   FitQuestion fit;
   OwnFrame frame;
@@ -140,6 +144,7 @@ absl::StatusOr<Question> AskAbout(const Arguments& args, const Facts& facts) {
   }
   const proto::Recipe& own = question.recipe.recipe;
   ASSIGN_OR_RETURN(spec.given, RequestFromFlags(WithoutRecipe(args), own));
+  SetNodes(facts, &spec.given.cluster);
   RETURN_IF_ERROR(CheckDevices(spec.given.cluster, {{{"data", static_cast<int>(spec.devices)}}}));
   RETURN_IF_ERROR(PriceQueues(args, spec.source.graph, &spec.given));
   for (const Row& row : RecipeRows()) {
@@ -154,7 +159,7 @@ absl::StatusOr<Question> AskAbout(const Arguments& args, const Facts& facts) {
   return question;
 }
 
-// Facts, and what became of the settings; with JSON for the end of the verb.
+// Prints at once, unless JSON is asked for.
 void Say(const std::string& text) {
   if (FLAGS_format == "json") return;
   std::fputs(text.c_str(), stdout);
@@ -178,6 +183,9 @@ std::string GraphFlags(const Facts& facts) {
 std::string RecipeText(const Facts& facts, const ForeignRecipe& recipe) {
   std::string text = absl::StrCat("here: oneflow compile ", GraphFlags(facts),
                                   FlagsText(RecipeRows(), recipe.recipe), "\n");
+  if (GraphFlags(facts).empty()) {
+    text += "  with the model, in a file: --out_recipe=FILE, and oneflow compile --recipe=FILE\n";
+  }
   for (const std::string& note : recipe.notes) absl::StrAppend(&text, "  but ", note, "\n");
   return text;
 }
@@ -223,7 +231,9 @@ absl::Status AnswerForeign(const Arguments& args, Facts& facts, Json& json) {
                      .search_seconds = kSearchSeconds,
                      .most_seconds = 2 * kSearchSeconds,
                      .limit_seconds = 0};
+  if (!better.is_told()) options.plans = 0;
   if (args.Given("budget_seconds")) {
+    RETURN_IF_ERROR(CheckBudget(FLAGS_budget_seconds));
     options.search_seconds = FLAGS_budget_seconds / 2;
     options.most_seconds = FLAGS_budget_seconds;
   }
@@ -239,7 +249,8 @@ absl::Status AnswerForeign(const Arguments& args, Facts& facts, Json& json) {
     json["bytes_as_theirs"] = foreign::BytesJson(*theirs, ours);
     Say(foreign::BytesSentence(*theirs, ours) + "\n");
   };
-  ASSIGN_OR_RETURN(const FitAnswer answer, FindFit(question.fit, options, observe));
+  ASSIGN_OR_RETURN(const FitAnswer answer,
+                   FindFitWithProgress(question.fit, std::move(options), observe));
   if (!answer.own) {
     return refused.ok() ? absl::InternalError("the configuration's own plan was not made")
                         : Annotate(refused, "the configuration's own plan");

@@ -72,7 +72,8 @@ std::string OwnText(const OwnFrame& frame, const OwnPlan& own, const proto::Clus
   for (const ClassBytes& part : ListClassBytes(own.plan)) {
     parts.push_back(absl::StrCat(part.what, " ", ShortBytesText(part.bytes)));
   }
-  return absl::StrCat(text, "\nmemory: ", absl::StrJoin(parts, ", "), "\n");
+  if (!parts.empty()) absl::StrAppend(&text, "\nmemory: ", absl::StrJoin(parts, ", "));
+  return text + "\n";
 }
 
 nlohmann::ordered_json OwnJson(const OwnFrame& frame, const OwnPlan& own,
