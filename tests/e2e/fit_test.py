@@ -64,6 +64,7 @@ class FitTest(FolderCase):
 
     def test_bad_questions_are_refused(self):
         self.refuse(["no model is given"], "fit", *SMALL[2:])
+        self.refuse(["--batch=10tokens: is less than one sequence of "], *SMALL[:4], "--batch=10tokens")
         self.refuse(["a: cannot be read"], "fit", "a", "b", *SMALL[2:])
         self.refuse(["llama3.1-8b"], "fit", "llama3.1-8bb", *SMALL[2:])
         self.refuse(["--devices: is missing"], *SMALL[:2], *SMALL[3:])

@@ -85,6 +85,11 @@ absl::Status SetBatch(const std::string& given, Asked* asked) {
     frame.batch_note = "default batch: " + UsualBatchText(frame.batch, sequence);
   } else {
     ASSIGN_OR_RETURN(const BatchSize batch, ParseBatch(given));
+    if (batch.tokens > 0 && batch.tokens < sequence) {
+      return InputError("--batch=" + given,
+                        absl::StrCat("is less than one sequence of ", sequence, " tokens"),
+                        "give more, or shorter sequences with --sequence");
+    }
     frame.batch =
         batch.sequences > 0 ? batch.sequences : RoundBatch(batch.tokens, sequence, frame.devices);
     if (batch.tokens > 0) frame.batch_note = UsualBatchText(frame.batch, sequence);
