@@ -25,7 +25,9 @@ namespace {
 absl::Status CancelSlurm(const std::vector<std::string>& ids) {
   std::vector<std::string> wait = {"scancel", "--quiet", "--state=PENDING"};
   wait.insert(wait.end(), ids.begin(), ids.end());
-  const absl::Status waiting = RunForOutput(wait).status();
+  absl::Status waiting = RunForOutput(wait).status();
+  // A job that begins or ends while scancel looks makes it fail: the next look sees how it is.
+  if (!waiting.ok()) waiting = RunForOutput(wait).status();
   std::vector<std::string> end = {"scancel", "--quiet"};
   if (!FLAGS_now) end.push_back("--signal=TERM");  // of its steps: the script looks on
   end.insert(end.end(), ids.begin(), ids.end());
