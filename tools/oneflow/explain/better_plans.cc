@@ -22,7 +22,7 @@ namespace oneflow {
 namespace {
 
 constexpr size_t kBetterPlans = 3;
-constexpr double kStepSeconds = 10;      // of compiling plans of one other choice
+constexpr double kFindingShare = 0.7;    // of the time, for plans; the rest is for changes alone
 constexpr double kLeastGain = 0.01;      // of a step
 constexpr double kLeastEffect = 0.0005;  // of a step, or of the bytes, that is worth a line
 
@@ -90,27 +90,33 @@ std::string SignedPercent(double share) {
 
 }  // namespace
 
-BetterFinder::BetterFinder(const foreign::Facts& facts, const foreign::ForeignRecipe& own,
-                           const OwnFrame& frame, const proto::Run& run)
-    : facts_(facts), own_(own), frame_(frame), run_(run) {}
+BetterFinder::BetterFinder(const foreign::Facts& facts, const OwnFrame& frame,
+                           const proto::Run& run)
+    : facts_(facts), frame_(frame), run_(run) {}
 
 bool BetterFinder::is_told() const { return FindEmitter(facts_.system).has_value(); }
 
-absl::Status BetterFinder::Find(const SearchSpec& spec, const FitAnswer& answer) {
+absl::Status BetterFinder::Find(const SearchSpec& spec, const FitAnswer& answer, double seconds) {
   own_seconds_ = answer.own->found.step_seconds;
   own_bytes_ = answer.own->found.bytes;
   own_fits_ = answer.own->fits;
   if (!FindEmitter(facts_.system)) return absl::OkStatus();
   ASSIGN_OR_RETURN(own_job_, foreign::JobFromPlan(answer.own->plan, run_, spec.given.cluster));
+  // The answer's best plan first: with little time it is all there is.
   const double begin = CpuSeconds();
-  for (const proto::Recipe& one : ListSteps(own_job_.recipe)) {
-    if (CpuSeconds() - begin > kStepSeconds) break;
-    RETURN_IF_ERROR(Add(spec, MakeCandidate(one)));
+  const auto is_over = [&](double share) { return CpuSeconds() - begin > share * seconds; };
+  std::vector<proto::Recipe> candidates;
+  for (const FoundPlan& found : answer.plans) candidates.push_back(found.candidate);
+  std::vector<proto::Recipe> steps = ListSteps(own_job_.recipe);
+  candidates.insert(candidates.begin() + std::min<ptrdiff_t>(1, std::ssize(candidates)),
+                    steps.begin(), steps.end());
+  for (const proto::Recipe& candidate : candidates) {
+    RETURN_IF_ERROR(Add(spec, MakeCandidate(candidate)));
+    if (is_over(kFindingShare)) break;
   }
-  for (const FoundPlan& found : answer.plans) RETURN_IF_ERROR(Add(spec, found.candidate));
   std::ranges::stable_sort(better_, {}, &BetterPlan::seconds);
   if (better_.size() > kBetterPlans) better_.resize(kBetterPlans);
-  if (!better_.empty()) ListAlone(spec, better_.front());
+  if (!better_.empty()) ListAlone(spec, begin + seconds, better_.front());
   return absl::OkStatus();
 }
 
@@ -144,7 +150,7 @@ absl::Status BetterFinder::Add(const SearchSpec& spec, const proto::Recipe& cand
 }
 
 // Each group of choices that differs, taken into the user's own recipe without the others.
-void BetterFinder::ListAlone(const SearchSpec& spec, BetterPlan& better) {
+void BetterFinder::ListAlone(const SearchSpec& spec, double end, BetterPlan& better) {
   const foreign::System system = *FindEmitter(facts_.system);
   const proto::Recipe &own = own_job_.recipe, &recipe = better.recipe;
   // Stages of another number are ordered and split in their own way, and micro-batches of the same
@@ -176,6 +182,7 @@ void BetterFinder::ListAlone(const SearchSpec& spec, BetterPlan& better) {
   }
   if (changed.size() < 2 || better.changes.size() < 2) return;
   for (auto& [group, alone] : changed) {
+    if (CpuSeconds() > end) return;
     ChangeAlone change{.what = group->what};
     PlanRequest request = spec.given;
     request.recipe = alone;

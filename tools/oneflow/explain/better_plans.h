@@ -8,7 +8,7 @@
 #include "nlohmann/json.hpp"
 #include "planning/fit/fit.h"
 #include "tools/foreign/advise/changes.h"
-#include "tools/foreign/read/recipe.h"
+#include "tools/foreign/read/facts.h"
 #include "tools/oneflow/explain/own_plan.h"
 
 namespace oneflow {
@@ -35,13 +35,13 @@ struct BetterPlan {
 class BetterFinder {
  public:
   // What is referred to must live as long as this.
-  BetterFinder(const foreign::Facts& facts, const foreign::ForeignRecipe& own,
-               const OwnFrame& frame, const proto::Run& run);
+  BetterFinder(const foreign::Facts& facts, const OwnFrame& frame, const proto::Run& run);
 
   // Takes plans that differ from the user's in one choice, and the answer's, rounds each to what
   // the system can, and keeps up to three that fit and are faster (by 1 % or more) than the user's
-  // own, or than nothing where that does not fit.
-  absl::Status Find(const SearchSpec& spec, const FitAnswer& answer);
+  // own, or than nothing where that does not fit. It ends after about so many seconds of CPU; a
+  // plan that is begun is finished.
+  absl::Status Find(const SearchSpec& spec, const FitAnswer& answer, double seconds);
 
   // False where the files of the user's system are not written here (emit.h): then nothing is
   // found.
@@ -54,10 +54,9 @@ class BetterFinder {
 
  private:
   absl::Status Add(const SearchSpec& spec, const proto::Recipe& candidate);
-  void ListAlone(const SearchSpec& spec, BetterPlan& better);
+  void ListAlone(const SearchSpec& spec, double end, BetterPlan& better);
 
   const foreign::Facts& facts_;
-  const foreign::ForeignRecipe& own_;
   const OwnFrame& frame_;
   const proto::Run& run_;
   double own_seconds_ = 0;

@@ -126,23 +126,21 @@ void SetNodes(const Facts& facts, proto::Cluster* cluster) {
 struct Question {
   FitQuestion fit;
   OwnFrame frame;
-  ForeignRecipe recipe;
 };
 
-absl::StatusOr<Question> AskAbout(const Arguments& args, const Facts& facts) {
+absl::StatusOr<Question> AskAbout(const Arguments& args, const Facts& facts,
+                                  const proto::Recipe& own) {
   Question question;
   if (FLAGS_cluster.empty()) {
     return InputError("--cluster", "is missing: the files do not say what GPUs these are",
                       "give --cluster=h100 (`oneflow cluster` lists them)");
   }
-  ASSIGN_OR_RETURN(question.recipe, foreign::MakeForeignRecipe(facts));
   SearchSpec& spec = question.fit.spec;
   ASSIGN_OR_RETURN(spec.source, MakeSource(facts));
   spec.devices = *facts.devices;
   for (const std::string& fix : args.Repeated("fix")) {
     RETURN_IF_ERROR(AddFixes("--fix=", fix, &spec.fixed));
   }
-  const proto::Recipe& own = question.recipe.recipe;
   ASSIGN_OR_RETURN(spec.given, RequestFromFlags(WithoutRecipe(args), own));
   SetNodes(facts, &spec.given.cluster);
   RETURN_IF_ERROR(CheckDevices(spec.given.cluster, {{{"data", static_cast<int>(spec.devices)}}}));
@@ -215,36 +213,40 @@ absl::Status WriteForeignRecipe(const Facts& facts, const ForeignRecipe& recipe)
 absl::Status AnswerForeign(const Arguments& args, Facts& facts, Json& json) {
   RETURN_IF_ERROR(foreign::CheckRules(facts));
   RETURN_IF_ERROR(foreign::CheckQuestions(facts));
-  if (facts.batch.global) {
-    ASSIGN_OR_RETURN(const ForeignRecipe recipe, foreign::MakeForeignRecipe(facts));
-    json["flags"] = FlagsText(RecipeRows(), recipe.recipe);
-    json["recipe_notes"] = recipe.notes;
-    Say(RecipeText(facts, recipe));
-    RETURN_IF_ERROR(WriteForeignRecipe(facts, recipe));
-  }
+  ASSIGN_OR_RETURN(const ForeignRecipe recipe, foreign::MakeForeignRecipe(facts));
+  json["flags"] = FlagsText(RecipeRows(), recipe.recipe);
+  json["recipe_notes"] = recipe.notes;
+  Say(RecipeText(facts, recipe));
+  RETURN_IF_ERROR(WriteForeignRecipe(facts, recipe));
   RETURN_IF_ERROR(ChooseSystem(facts));
-  ASSIGN_OR_RETURN(const Question question, AskAbout(args, facts));
+  ASSIGN_OR_RETURN(const Question question, AskAbout(args, facts, recipe.recipe));
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(WithoutRecipe(args)));
   const absl::StatusOr<foreign::SystemBytes> theirs = foreign::TheirBytes(facts);
-  BetterFinder better(facts, question.recipe, question.frame, run);
+  BetterFinder better(facts, question.frame, run);
   FitOptions options{.threads = CountThreads(run),
                      .search_seconds = kSearchSeconds,
                      .most_seconds = 2 * kSearchSeconds,
-                     .limit_seconds = 0};
+                     .limit_seconds = 0,
+                     .more_seconds = kSearchSeconds};
   if (!better.is_told()) options.plans = 0;
   if (args.Given("budget_seconds")) {
     RETURN_IF_ERROR(CheckBudget(FLAGS_budget_seconds));
     options.search_seconds = FLAGS_budget_seconds / 2;
-    options.most_seconds = FLAGS_budget_seconds;
+    options.most_seconds = options.more_seconds = FLAGS_budget_seconds;
   }
+  const double seconds = options.most_seconds;
   absl::Status refused;
   const auto observe = [&](FitPart part, const FitAnswer& known) {
     if (part != FitPart::kOwn) return;
     refused = known.own_refused;
     if (!known.own) return;
-    Say(OwnText(question.frame, *known.own, question.fit.spec.given.cluster));
-    json["own"] = OwnJson(question.frame, *known.own, question.fit.spec.given.cluster);
-    if (!theirs.ok()) return;
+    Report own = DescribeOwn(question.frame, *known.own, question.fit.spec.given.cluster);
+    Say(own.text);
+    json["own"] = std::move(own.json);
+    if (!theirs.ok()) {
+      return Say(
+          absl::StrCat("bytes as ", facts.system, " counts: ", theirs.status().message(), "\n"));
+    }
     const foreign::OurBytes ours{.bytes = known.own->found.bytes};
     json["bytes_as_theirs"] = foreign::BytesJson(*theirs, ours);
     Say(foreign::BytesSentence(*theirs, ours) + "\n");
@@ -255,7 +257,7 @@ absl::Status AnswerForeign(const Arguments& args, Facts& facts, Json& json) {
     return refused.ok() ? absl::InternalError("the configuration's own plan was not made")
                         : Annotate(refused, "the configuration's own plan");
   }
-  RETURN_IF_ERROR(better.Find(question.fit.spec, answer));
+  RETURN_IF_ERROR(better.Find(question.fit.spec, answer, seconds));
   Say(better.Text());
   json["better"] = better.MakeJson();
   if (answer.own->fits || !better.empty()) return absl::OkStatus();

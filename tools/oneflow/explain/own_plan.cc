@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/print/band.h"
@@ -41,11 +40,14 @@ std::vector<std::pair<std::string, double>> TimeByKernel(const OwnPlan& own,
 
 }  // namespace
 
-std::string OwnText(const OwnFrame& frame, const OwnPlan& own, const proto::Cluster& cluster) {
+Report DescribeOwn(const OwnFrame& frame, const OwnPlan& own, const proto::Cluster& cluster) {
   const FoundPlan& plan = own.found;
-  std::string text =
-      absl::StrCat("as you run it on ", frame.cluster, ": ", own.fits ? "fits, " : "does not fit, ",
-                   ShortBytesText(plan.bytes));
+  const auto kernels = TimeByKernel(own, cluster);
+  const std::vector<ClassBytes> classes = ListClassBytes(own.plan);
+  Report report;
+  std::string& text = report.text;
+  text = absl::StrCat("as you run it on ", frame.cluster, ": ",
+                      own.fits ? "fits, " : "does not fit, ", ShortBytesText(plan.bytes));
   if (frame.capacity > 0) {
     absl::StrAppend(&text, " of ", ShortBytesText(frame.capacity), " a device");
     if (!own.fits) {
@@ -61,42 +63,34 @@ std::string OwnText(const OwnFrame& frame, const OwnPlan& own, const proto::Clus
   absl::StrAppend(&text, "\nwhere time goes: bubble ", PercentText(plan.bubble),
                   ", exchanges that nothing hides ",
                   PercentText(plan.exposed_exchange / plan.step_seconds));
-  std::vector<std::string> kernels;
-  for (const auto& [kernel, share] : TimeByKernel(own, cluster)) {
-    kernels.push_back(absl::StrCat(kernel, " ", PercentText(share)));
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    absl::StrAppend(&text, i == 0 ? "; on the critical path " : ", ", kernels[i].first, " ",
+                    PercentText(kernels[i].second));
   }
-  if (!kernels.empty()) {
-    absl::StrAppend(&text, "; on the critical path ", absl::StrJoin(kernels, ", "));
+  for (size_t i = 0; i < classes.size(); ++i) {
+    absl::StrAppend(&text, i == 0 ? "\nmemory: " : ", ", classes[i].what, " ",
+                    ShortBytesText(classes[i].bytes));
   }
-  std::vector<std::string> parts;
-  for (const ClassBytes& part : ListClassBytes(own.plan)) {
-    parts.push_back(absl::StrCat(part.what, " ", ShortBytesText(part.bytes)));
-  }
-  if (!parts.empty()) absl::StrAppend(&text, "\nmemory: ", absl::StrJoin(parts, ", "));
-  return text + "\n";
-}
-
-nlohmann::ordered_json OwnJson(const OwnFrame& frame, const OwnPlan& own,
-                               const proto::Cluster& cluster) {
+  text += "\n";
   using Json = nlohmann::ordered_json;
-  const FoundPlan& plan = own.found;
-  return {{"fits", own.fits},
-          {"bytes_a_device", plan.bytes},
-          {"device_capacity_bytes", frame.capacity},
-          {"step_seconds", plan.step_seconds},
-          {"band", BandJson(plan.band, plan.step_seconds)},
-          {"tokens_a_second", plan.tokens_a_second},
-          {"tokens_per_second_per_device", plan.device_tokens_a_second},
-          {"mfu", plan.mfu ? Json(*plan.mfu) : Json(nullptr)},
-          {"bubble", plan.bubble},
-          {"exposed_exchange_seconds", plan.exposed_exchange},
-          {"time", JsonList(TimeByKernel(own, cluster),
-                            [](const auto& part) {
-                              return Json{{"kernel", part.first}, {"share", part.second}};
-                            })},
-          {"memory", JsonList(ListClassBytes(own.plan), [](const ClassBytes& part) {
-             return Json{{"what", part.what}, {"bytes", part.bytes}};
-           })}};
+  report.json = {{"fits", own.fits},
+                 {"bytes_a_device", plan.bytes},
+                 {"device_capacity_bytes", frame.capacity},
+                 {"step_seconds", plan.step_seconds},
+                 {"band", BandJson(plan.band, plan.step_seconds)},
+                 {"tokens_a_second", plan.tokens_a_second},
+                 {"tokens_per_second_per_device", plan.device_tokens_a_second},
+                 {"mfu", plan.mfu ? Json(*plan.mfu) : Json(nullptr)},
+                 {"bubble", plan.bubble},
+                 {"exposed_exchange_seconds", plan.exposed_exchange},
+                 {"time", JsonList(kernels,
+                                   [](const auto& part) {
+                                     return Json{{"kernel", part.first}, {"share", part.second}};
+                                   })},
+                 {"memory", JsonList(classes, [](const ClassBytes& part) {
+                    return Json{{"what", part.what}, {"bytes", part.bytes}};
+                  })}};
+  return report;
 }
 
 }  // namespace oneflow

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "nlohmann/json.hpp"
+#include "oneflow_core/print/report.h"
 #include "planning/fit/fit.h"
 #include "proto/cluster.pb.h"
 
@@ -15,14 +15,12 @@ struct OwnFrame {
   int64_t capacity = 0;        // bytes of a device for a plan; 0: no limit
 };
 
-// Four lines: whether it fits, its step and figures, where the time of a step goes, which tensors
-// take the memory.
-std::string OwnText(const OwnFrame& frame, const OwnPlan& own, const proto::Cluster& cluster);
-
+// Up to four lines: whether it fits, its step and figures, where the time of a step goes, which
+// tensors take the memory (left out where the split of it is not known).
+//
 // {"fits", "bytes_a_device", "device_capacity_bytes", "step_seconds", "band", "tokens_a_second",
 // "tokens_per_second_per_device", "mfu", "bubble", "exposed_exchange_seconds", "time": [{"kernel",
 // "share"}], "memory": [{"what", "bytes"}]}.
-nlohmann::ordered_json OwnJson(const OwnFrame& frame, const OwnPlan& own,
-                               const proto::Cluster& cluster);
+Report DescribeOwn(const OwnFrame& frame, const OwnPlan& own, const proto::Cluster& cluster);
 
 }  // namespace oneflow
