@@ -15,8 +15,6 @@ def load():
 def read(call):
     from megatron.bridge.training import config as bridge
     from megatron.bridge.training.utils.omegaconf_utils import process_config_with_overrides
-    from megatron.core import parallel_state
-    from megatron.core.transformer.transformer_block import get_num_layers_to_build
     bridge.get_world_size_safe = lambda: call["gpus"]
     words = call["words"]
     at = words.index("--config-file")
@@ -26,13 +24,7 @@ def read(call):
     bridge.runtime_config_update(config)
     config.validate()
     model = config.model
-    chunks = model.virtual_pipeline_model_parallel_size
-    parallel_state.set_virtual_pipeline_model_parallel_world_size(chunks)
-    layers = []
-    for chunk in range(chunks or 1):
-        for rank in range(model.pipeline_model_parallel_size):
-            parallel_state.set_pipeline_model_parallel_rank(rank)
-            layers.append(get_num_layers_to_build(model, vp_stage=chunk if chunks else None, pp_rank=rank))
+    layers = stubs.count_layers(model, model.pipeline_model_parallel_size, model.virtual_pipeline_model_parallel_size)
     return dict(tensor=model.tensor_model_parallel_size, pipe=model.pipeline_model_parallel_size,
                       context=model.context_parallel_size, data=config.data_parallel_size, expert=model.expert_model_parallel_size,
                       micro_batch=config.train.micro_batch_size, batch=config.train.global_batch_size, stage_layers=layers,

@@ -14,19 +14,11 @@ def load():
 
 
 def read(call):
-    from megatron.core import parallel_state
-    from megatron.core.transformer.transformer_block import get_num_layers_to_build
     from megatron.training import arguments
     sys.argv = call["words"]
     args = arguments.validate_args(arguments.parse_args(), {})
     config = arguments.core_transformer_config_from_args(args)
-    chunks = args.virtual_pipeline_model_parallel_size
-    parallel_state.set_virtual_pipeline_model_parallel_world_size(chunks)
-    layers = []
-    for chunk in range(chunks or 1):
-        for rank in range(args.pipeline_model_parallel_size):
-            parallel_state.set_pipeline_model_parallel_rank(rank)
-            layers.append(get_num_layers_to_build(config, vp_stage=chunk if chunks else None, pp_rank=rank))
+    layers = stubs.count_layers(config, args.pipeline_model_parallel_size, args.virtual_pipeline_model_parallel_size)
     return dict(tensor=args.tensor_model_parallel_size, pipe=args.pipeline_model_parallel_size,
                       context=args.context_parallel_size, data=args.data_parallel_size, expert=args.expert_model_parallel_size,
                       micro_batch=args.micro_batch_size, batch=args.global_batch_size, stage_layers=layers,

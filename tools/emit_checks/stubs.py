@@ -75,6 +75,19 @@ def set_typing():
         typing.override = typing_extensions.override
 
 
+def count_layers(config, stages, chunks):
+    """Blocks of each slice along the pipe, as Megatron's core builds them."""
+    from megatron.core import parallel_state
+    from megatron.core.transformer.transformer_block import get_num_layers_to_build
+    parallel_state.set_virtual_pipeline_model_parallel_world_size(chunks)
+    layers = []
+    for chunk in range(chunks or 1):
+        for rank in range(stages):
+            parallel_state.set_pipeline_model_parallel_rank(rank)
+            layers.append(get_num_layers_to_build(config, vp_stage=chunk if chunks else None, pp_rank=rank))
+    return layers
+
+
 def read_calls(load, read):
     """What check_emit hands to a parser: files of {"folder", "words" of the program, "gpus", "environment" of run.sh, "sources"}, all with
     the same sources. `load` imports what is slow to import; `read` gives the facts of a call, in a process of its own. They are written

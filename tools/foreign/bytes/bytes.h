@@ -3,7 +3,7 @@
 // and what FSDP and torchtitan keep.
 //
 //   ASSIGN_OR_RETURN(const SystemBytes theirs, TheirBytes(facts));
-//   out << BytesText(theirs, {.bytes = plan_bytes});   // "as Megatron-LM counts: 41.2 GiB (..."
+//   BytesSentence(theirs, {.bytes = plan_bytes})   // "as Megatron-LM counts: 41.2 GiB (..."
 //
 // It is no measurement and no plan: formulas leave things out (SystemBytes::leaves_out), and what
 // they count is not proved. A plan of ours has exact bytes, which oneflow_core/verify proves.
@@ -61,9 +61,6 @@ struct OurBytes {
 // "as Megatron-LM counts: 41.2 GiB (weights 2.1, gradients 4.2, ...); ours 39.8 GiB, exact and
 // proved".
 std::string BytesSentence(const SystemBytes& theirs, const OurBytes& ours);
-
-// The sentence, a table of the lines, the sources and what they leave out.
-std::string BytesText(const SystemBytes& theirs, const OurBytes& ours);
 
 // {"system", "device", "bytes", "lines": [{"kind", "what", "formula", "bytes"}], "host_bytes",
 // "host", "printed", "ours", "sources", "leaves_out", "notes"}.

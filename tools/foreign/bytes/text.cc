@@ -4,7 +4,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/json_text.h"
-#include "oneflow_core/print/table.h"
 #include "tools/foreign/bytes/bytes.h"
 
 namespace oneflow::foreign {
@@ -28,15 +27,6 @@ std::string KindsText(const SystemBytes& theirs) {
   return absl::StrJoin(texts, ", ");
 }
 
-void AddRows(const std::string& title, const std::vector<ByteLine>& lines,
-             std::vector<std::vector<std::string>>* rows) {
-  if (lines.empty()) return;
-  rows->push_back({title, "GiB", "", ""});
-  for (const ByteLine& line : lines) {
-    rows->push_back({"  " + line.kind, GibText(line.bytes), line.what, line.formula});
-  }
-}
-
 nlohmann::ordered_json LinesJson(const std::vector<ByteLine>& lines) {
   return JsonList(lines, [](const ByteLine& line) {
     return nlohmann::ordered_json{
@@ -55,23 +45,6 @@ std::string BytesSentence(const SystemBytes& theirs, const OurBytes& ours) {
   if (ours.bytes) {
     absl::StrAppend(&text, "; ours ", GibText(*ours.bytes), " GiB, exact and proved");
   }
-  return text;
-}
-
-std::string BytesText(const SystemBytes& theirs, const OurBytes& ours) {
-  std::string text = BytesSentence(theirs, ours) + "\n";
-  std::vector<std::vector<std::string>> rows;
-  AddRows(theirs.device, theirs.lines, &rows);
-  AddRows("a node's host", theirs.host, &rows);
-  AddRows("its own estimator", theirs.printed, &rows);
-  text += TableText(rows, {{}, {.right = true}, {}, {}}, /*indent=*/2);
-  const auto list = [&](const char* title, const std::vector<std::string>& all) {
-    if (!all.empty()) absl::StrAppend(&text, "  ", title, ": ", absl::StrJoin(all, "; "), "\n");
-  };
-  list("notes", theirs.notes);
-  list("leaves out", theirs.leaves_out);
-  list("by", theirs.sources);
-  text += "  Exact and proved hold for our plans alone; theirs is a formula.\n";
   return text;
 }
 

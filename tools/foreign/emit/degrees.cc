@@ -104,7 +104,7 @@ void SetMesh(const AxisDegrees& degrees, const Splits& splits, proto::Recipe* re
   AddAxis("expert", expert, recipe);
   if (expert > 1) split.emplace_back("expert");
   AddAxis("context", degrees.context, recipe);
-  if (degrees.context > 1) (splits.with_context ? split : others).emplace_back("context");
+  if (degrees.context > 1) split.emplace_back("context");
   AddAxis("tensor", degrees.tensor, recipe);
 
   proto::Shard* shard = recipe->mutable_shard();

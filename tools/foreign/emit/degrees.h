@@ -29,11 +29,10 @@ absl::StatusOr<AxisDegrees> FindDegrees(const proto::Recipe& recipe);
 // context and tensor in this order (data first, where pipe_within_data), those of one device left
 // out. Where `shard` is less than `data`, data has two factors, of which data.1 is split.
 // `parts`: how many of states, gradients and weights are split, in this order.
-// `with_context`: also over the axis context. `reduced`: gradients are reduced as a micro-batch
+// `reduced`: gradients are reduced as a micro-batch
 // ends over all axes that do not split them.
 struct Splits {
   int parts = 0;
-  bool with_context = true;
   bool reduced = false;
 };
 void SetMesh(const AxisDegrees& degrees, const Splits& splits, proto::Recipe* recipe);

@@ -5,7 +5,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "tools/foreign/read/bridge_parts.h"
-#include "tools/foreign/read/read.h"
+#include "tools/foreign/read/read_for_test.h"
 
 namespace oneflow::foreign {
 namespace {
@@ -14,21 +14,7 @@ using Counts = std::vector<int64_t>;
 
 absl::StatusOr<Facts> TryRead(const std::string& text, const std::string& command,
                               const ForeignInput& input = {}) {
-  Sources sources;
-  if (!command.empty()) {
-    const std::vector<std::string> words = absl::StrSplit(command, ' ', absl::SkipEmpty());
-    absl::StatusOr<Sources> read = ReadSources({}, words);
-    if (!read.ok()) return read.status();
-    sources = *std::move(read);
-  }
-  if (!text.empty()) {
-    absl::StatusOr<SettingsFile> file = ParseSettingsFile(text, "config.yaml", "config.yaml");
-    if (!file.ok()) return file.status();
-    sources.files.push_back(*std::move(file));
-  }
-  const Reader reader = BridgeReader();
-  if (!reader.knows(sources)) return absl::NotFoundError("not Bridge's");
-  return reader.read(sources, input);
+  return ReadBy(BridgeReader(), "config.yaml", text, command, input);
 }
 
 Facts Read(const std::string& text, const std::string& command, const ForeignInput& input = {}) {
@@ -44,10 +30,6 @@ const Setting& Find(const Facts& facts, const std::string& name) {
   }
   FAIL("no setting " << name);
   return facts.settings.front();
-}
-
-std::string FindList(const Facts& facts, const std::string& name) {
-  return std::string(ListText(Find(facts, name).list));
 }
 
 constexpr const char* kBridge = R"(
@@ -350,7 +332,7 @@ TEST_CASE("bad values of Bridge are errors") {
   CHECK(TryRead(kBridge, "python pretrain.py model.num_layers=many", {.devices = 8})
             .status()
             .message() == "model.num_layers=many: is no number");
-  CHECK(TryRead("a: 1", "").status().message() == "not Bridge's");
+  CHECK(TryRead("a: 1", "").status().message() == "of another system");
 }
 
 }  // namespace

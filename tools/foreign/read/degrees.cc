@@ -88,6 +88,8 @@ void CompleteDegrees(const SharedWords& words, Facts* facts) {
   DegreeFacts& degrees = facts->degrees;
   if (!facts->devices) {
     facts->questions.push_back({"how many GPUs", "--devices=NODESxGPUS"});
+  } else if (!facts->undecided.empty()) {
+    degrees.data.reset();  // a misspelt setting may be one of the degrees
   } else {
     const int64_t product = degrees.tensor * degrees.pipe * degrees.context;
     if (*facts->devices % product != 0) {

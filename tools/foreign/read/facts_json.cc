@@ -90,7 +90,6 @@ Json FactsJson(const Facts& facts) {
   const auto decided = [&](const char* name) {
     return std::find(facts.undecided.begin(), facts.undecided.end(), name) == facts.undecided.end();
   };
-  const bool all_degrees = facts.undecided.empty();
   const auto degree = [&](const char* name, int64_t value) {
     return decided(name) ? Json(value) : Json(nullptr);
   };
@@ -116,7 +115,7 @@ Json FactsJson(const Facts& facts) {
   json["parallel"] = {{"tensor", degree("tensor", d.tensor)},
                       {"pipe", degree("pipe", d.pipe)},
                       {"context", degree("context", d.context)},
-                      {"data", all_degrees ? OrNull(d.data) : Json(nullptr)},
+                      {"data", OrNull(d.data)},
                       {"expert", degree("expert", d.expert)}};
   if (d.expert > 1) {
     json["parallel"]["expert_tensor"] = d.expert_tensor;
@@ -127,7 +126,7 @@ Json FactsJson(const Facts& facts) {
   }
   json["batch"] = {{"global", OrNull(batch.global)},
                    {"micro", OrNull(batch.micro)},
-                   {"micro_batches", all_degrees ? OrNull(batch.micro_batches) : Json(nullptr)},
+                   {"micro_batches", OrNull(batch.micro_batches)},
                    {"tokens", batch.global && facts.sequence ? Json(*batch.global * *facts.sequence)
                                                              : Json(nullptr)}};
   const ScheduleFacts& schedule = facts.schedule;
@@ -139,7 +138,7 @@ Json FactsJson(const Facts& facts) {
   const ShardingFacts& sharding = facts.sharding;
   json["sharding"] = {{"what", sharding.what},
                       {"over", sharding.over},
-                      {"ways", all_degrees ? OrNull(sharding.ways) : Json(nullptr)},
+                      {"ways", OrNull(sharding.ways)},
                       {"replicas", sharding.replicas},
                       {"gather", TextOrNull(sharding.gather)},
                       {"reduce", sharding.reduce}};

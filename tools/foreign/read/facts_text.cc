@@ -38,7 +38,7 @@ std::string DegreesText(const Facts& facts) {
   add("tensor", d.tensor);
   add("pipe", d.pipe);
   add("context", d.context);
-  if (d.data && facts.undecided.empty()) parts.push_back(absl::StrCat("data ", *d.data));
+  if (d.data) parts.push_back(absl::StrCat("data ", *d.data));
   if (d.expert > 1) parts.push_back(absl::StrCat("experts in ", d.expert));
   return absl::StrJoin(parts, ", ");
 }
@@ -60,7 +60,7 @@ std::string BatchText(const Facts& facts) {
   if (!b.global) return "not said";
   std::string text = absl::StrCat(DigitsText(*b.global), " sequences");
   if (facts.sequence) absl::StrAppend(&text, " of ", DigitsText(*facts.sequence), " tokens");
-  if (b.micro && b.micro_batches && facts.degrees.data && facts.undecided.empty()) {
+  if (b.micro && b.micro_batches && facts.degrees.data) {
     absl::StrAppend(&text, " = ", *b.micro, " x ", *b.micro_batches, " micro-batches x data ",
                     *facts.degrees.data);
   }
@@ -78,10 +78,10 @@ std::string ScheduleText(const ScheduleFacts& schedule) {
                       even ? absl::StrCat(blocks.front(), " a slice") : absl::StrJoin(blocks, ","));
 }
 
-std::string ShardingText(const ShardingFacts& sharding, bool knows_degrees) {
+std::string ShardingText(const ShardingFacts& sharding) {
   if (sharding.what == "none") return "none";
   std::string text = absl::StrCat(sharding.what, " over ", absl::StrJoin(sharding.over, " x "));
-  if (sharding.ways && knows_degrees) absl::StrAppend(&text, " in ", *sharding.ways);
+  if (sharding.ways) absl::StrAppend(&text, " in ", *sharding.ways);
   if (sharding.replicas > 1) absl::StrAppend(&text, ", ", sharding.replicas, " copies");
   if (!sharding.gather.empty()) absl::StrAppend(&text, ", gathered ", sharding.gather);
   return absl::StrCat(text, ", gradients reduced ", sharding.reduce);
@@ -106,7 +106,7 @@ std::string FactsText(const Facts& facts) {
   absl::StrAppend(&text, "  model      ", ModelText(facts.model), "\n");
   absl::StrAppend(&text, "  batch      ", BatchText(facts), "\n");
   absl::StrAppend(&text, "  schedule   ", ScheduleText(facts.schedule), "\n");
-  absl::StrAppend(&text, "  split      ", ShardingText(facts.sharding, facts.undecided.empty()),
+  absl::StrAppend(&text, "  split      ", ShardingText(facts.sharding),
                   facts.sequence_parallel ? "; positions over tensor" : "", "\n");
   absl::StrAppend(&text, "  recompute  ", facts.recompute.what,
                   facts.recompute.blocks.empty() ? "" : ", " + facts.recompute.blocks, "\n");

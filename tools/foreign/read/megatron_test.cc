@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -175,7 +176,8 @@ TEST_CASE("experts, dense layers and latent attention") {
   REQUIRE(facts.model.model);
   CHECK(facts.degrees.expert == 4);
   CHECK(facts.model.model->experts() == 8);
-  CHECK(facts.model.differences.size() <= 1);  // the dense layer, if it cannot be built
+  REQUIRE(facts.model.differences.size() == 1);
+  CHECK(absl::StrContains(facts.model.differences[0].what, "in 1 of 8 layers"));
   CHECK(facts.model.model->aux_loss_coeff() == Approx(3e-3));
   const Facts latent = Well(moe +
                             "--multi-latent-attention --q-lora-rank 128 --kv-lora-rank 64 "
@@ -285,6 +287,8 @@ TEST_CASE("words that argparse refuses") {
   CHECK(BrokenText(typo) == "no unknown flag: --pipline-model-parallel-size\n");
   CHECK(typo.broken.front().hint == "--pipeline-model-parallel-size 4");
   CHECK(typo.undecided == std::vector<std::string>{"pipe"});
+  CHECK(typo.degrees.data == std::nullopt);
+  CHECK(typo.batch.micro_batches == std::nullopt);
   const Facts underscores = Well("--tensor_model_parallel_size 2");
   CHECK(BrokenText(underscores) == "no unknown flag: --tensor_model_parallel_size\n");
   CHECK(underscores.undecided == std::vector<std::string>{"tensor"});

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/base/temporary_directory.h"
 #include "tools/foreign/read/read.h"
@@ -32,6 +33,26 @@ inline Facts ReadWell(const TestFiles& files, const ForeignInput& input = {}) {
   absl::StatusOr<Facts> facts = ReadFirst(files, input);
   if (!facts.ok()) return {.system = std::string(facts.status().message())};
   return *std::move(facts);
+}
+
+// Facts of one reader, from the text of a file, "" if there is none, and the words of a command.
+inline absl::StatusOr<Facts> ReadBy(const Reader& reader, const std::string& name,
+                                    const std::string& text, const std::string& command,
+                                    const ForeignInput& input = {}) {
+  Sources sources;
+  if (!command.empty()) {
+    const std::vector<std::string> words = absl::StrSplit(command, ' ', absl::SkipEmpty());
+    absl::StatusOr<Sources> read = ReadSources({}, words);
+    if (!read.ok()) return read.status();
+    sources = *std::move(read);
+  }
+  if (!text.empty()) {
+    absl::StatusOr<SettingsFile> file = ParseSettingsFile(text, name, name);
+    if (!file.ok()) return file.status();
+    sources.files.push_back(*std::move(file));
+  }
+  if (!reader.knows(sources)) return absl::NotFoundError("of another system");
+  return reader.read(sources, input);
 }
 
 // The list of a setting: "taken", ...; "lost" if it is in none.

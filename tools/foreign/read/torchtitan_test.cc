@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "tools/foreign/read/read.h"
+#include "tools/foreign/read/read_for_test.h"
 #include "tools/foreign/read/torchtitan_parts.h"
 
 namespace oneflow::foreign {
@@ -11,25 +11,10 @@ namespace {
 
 using Counts = std::vector<int64_t>;
 
-// Facts of a file, "" if there is none, and of the words of a command.
 absl::StatusOr<Facts> TryRead(const std::string& text, const std::string& command,
                               const ForeignInput& input = {}) {
-  const std::string name = text.starts_with("{") ? "config.json" : "config.toml";
-  Sources sources;
-  if (!command.empty()) {
-    const std::vector<std::string> words = absl::StrSplit(command, ' ', absl::SkipEmpty());
-    absl::StatusOr<Sources> read = ReadSources({}, words);
-    if (!read.ok()) return read.status();
-    sources = *std::move(read);
-  }
-  if (!text.empty()) {
-    absl::StatusOr<SettingsFile> file = ParseSettingsFile(text, name, name);
-    if (!file.ok()) return file.status();
-    sources.files.push_back(*std::move(file));
-  }
-  const Reader reader = TorchtitanReader();
-  if (!reader.knows(sources)) return absl::NotFoundError("not torchtitan's");
-  return reader.read(sources, input);
+  return ReadBy(TorchtitanReader(), text.starts_with("{") ? "config.json" : "config.toml", text,
+                command, input);
 }
 
 Facts Read(const std::string& text, const std::string& command, const ForeignInput& input = {}) {
@@ -45,10 +30,6 @@ const Setting& Find(const Facts& facts, const std::string& name) {
   }
   FAIL("no setting " << name);
   return facts.settings.front();
-}
-
-std::string FindList(const Facts& facts, const std::string& name) {
-  return std::string(ListText(Find(facts, name).list));
 }
 
 std::string Toml(const std::string& parallelism, const std::string& training = "",
