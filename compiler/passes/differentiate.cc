@@ -63,11 +63,11 @@ class Differentiator {
     }
   };
 
-  // The tensors downstream of a variable, through differentiable ops only.
+  // The tensors downstream of a variable that is trained, through differentiable ops only.
   void FindNeeds() {
     needs_.assign(graph_->tensors.size(), false);
     for (const Op& op : graph_->ops) {
-      bool needs = IsVariable(op);
+      bool needs = IsVariable(op) && !AttrBool(op, "frozen");
       if (needs) variables_.order.push_back(op.outputs[0]);
       if (FindOpDef(op)->gradient != nullptr) {
         for (TensorId t : op.inputs) needs = needs || needs_[t];

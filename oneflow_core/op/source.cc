@@ -102,6 +102,8 @@ std::vector<OpDef> SourceOps() {
            {{"init", AttrType::kString},
             {"init_value", AttrType::kDouble},
             {"decay", AttrType::kBool},
+            // Nothing trains it: it has no gradient and no states (docs/fine_tuning.md).
+            {"frozen", AttrType::kBool},
             // Mesh axes, "data,expert": a variable that is split over them and read as B is
             // gathered once a step; else anew in every micro-batch and pass.
             {"gather_once", AttrType::kString},
