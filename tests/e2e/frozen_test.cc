@@ -130,7 +130,7 @@ TEST_CASE("what is trained has the gradients of the full model, whatever else is
 
 TEST_CASE("neither stages, schedule, recompute, offload nor split weights move a bit") {
   // Norms and the last blocks: the first stage of two or four has no backward.
-  const Names frozen = AllBut(kLlama, {"h.2.attn.q", "h.3.", "h.2.ln"});
+  const Names frozen = AllBut(kLlama, {"h.2.attn.q", "h.3.", "h.2.norm"});
   const SmallRun run = MakeRun(kLlama, frozen);
   for (const char* precision :
        {"", "--precision=bf16", "--precision=bf16 --frozen_weights=f32 --residual=f32"}) {
@@ -165,7 +165,9 @@ TEST_CASE("neither stages, schedule, recompute, offload nor split weights move a
 
 TEST_CASE("a frozen weight that products read rests in bf16, with the bits of a cast") {
   for (const char* model : {kGpt, kLlama, kExperts}) {
-    SmallRun run = MakeRun(absl::StrCat(model, "tied: true"), AllBut(model, {"ln", "norm"}));
+    // A GPT adds positions to rows of its table in f32, which a table in bf16 moves.
+    SmallRun run = MakeRun(absl::StrCat(model, "tied: true"),
+                           AllBut(model, {"ln", "norm", model == kGpt ? "wte" : "norm"}));
     run.Set("--precision=bf16");
     const proto::Plan plan = CompileSmall(run);
     int narrow = 0;
