@@ -4,7 +4,7 @@
 //
 //   h.3.mlp.gate.lora_a [in dims..., rank]     h.3.mlp.gate.lora_b [rank, out dims...]
 //
-//   h.3.mlp.gate.lora_drop   dropout      x -> x, with a rate > 0; h.3.mlp.gate.lora_a is its mask's owner
+//   h.3.mlp.gate.lora_drop   dropout      of what the product reads, with a rate > 0
 //   h.3.mlp.gate.lora_down   linear       x, lora_a -> [b, t, rank]
 //   h.3.mlp.gate.lora_scale  scale        times alpha / rank, unless that is 1
 //   h.3.mlp.gate.lora_up     linear       lora_b -> the shape of y
@@ -21,8 +21,8 @@
 #include <string_view>
 #include <vector>
 
+#include "oneflow_core/graph/graph.h"
 #include "oneflow_core/model/family.h"
-#include "oneflow_core/tensor/shape.h"
 #include "proto/graph.pb.h"
 
 namespace oneflow {
@@ -42,14 +42,21 @@ double AdapterFactor(const proto::Lora& lora);
 // The adapters of a graph, in the order of its ops.
 std::vector<Adapter> ListAdapters(const proto::Graph& graph);
 
-// True if a variable has the name of an adapter's: it ends ".lora_a" or ".lora_b".
+// The names of an adapter's variables and ops, behind Adapter::at.
+inline constexpr std::string_view kAdapterA = ".lora_a", kAdapterB = ".lora_b",
+                                  kAdapterDrop = ".lora_drop", kAdapterDown = ".lora_down",
+                                  kAdapterScale = ".lora_scale", kAdapterUp = ".lora_up",
+                                  kAdapterSum = ".lora_sum";
+// Of the tensors that a weight packs, behind the weight's own: "h.3.attn.qkv" + ".q".
+inline constexpr std::string_view kAdapterParts[] = {".q", ".k", ".v"};
+
+// True if a variable has the name of an adapter's.
 bool IsAdapterName(std::string_view variable);
 
-// The layout on axes `tensor` of an adapter's variable of these sizes, of a family: what the weight
-// has on dimensions that they share. `variable` is of block `block`. Absent: no adapter of a weight
-// whose layout the family states.
-std::optional<TensorSplit> FindAdapterSplit(const Family& family, std::string_view variable,
-                                            int block, int rank);
+// The layout on axes `tensor` of an adapter's variable: what the weight that it adapts has on the
+// dimensions that they share. Absent: `variable` is no adapter's, or the family states none.
+std::optional<TensorSplit> FindAdapterSplit(const Family& family, const Graph& graph,
+                                            const Op& variable);
 
 // The graph without adapters, base and frozen variables: that of the model.
 proto::Graph RemoveAdapters(proto::Graph graph);

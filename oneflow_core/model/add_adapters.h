@@ -34,8 +34,9 @@ absl::StatusOr<proto::Graph> AddAdapters(proto::Graph graph, const proto::Lora& 
 // pattern that names no variable, or a part of one.
 absl::StatusOr<proto::Graph> TrainOnly(proto::Graph graph, std::string_view patterns);
 
-// Both, as far as `said` says them.
+// Both, as far as `said` says them; as far as they made `other`, whose base the graph gets, too.
 absl::StatusOr<proto::Graph> AdaptGraph(proto::Graph graph, const proto::Model& said);
+absl::StatusOr<proto::Graph> AdaptLike(const proto::Graph& other, proto::Graph graph);
 
 // Elements of the variables that are trained.
 int64_t CountTrained(const proto::Graph& graph);
