@@ -20,6 +20,7 @@
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/verify/verify_plan.h"
+#include "planning/simulate/model_rates.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow {
@@ -225,6 +226,25 @@ TEST_CASE("a frozen variable takes the bytes of its weight, and no step writes i
   edited.mutable_variable(0)->set_read_only(false);
   CHECK_THAT(std::string(VerifyPlan(edited).message()),
              Catch::Contains("is frozen but not read_only"));
+}
+
+// Of products and attention in a step, as MFU counts them.
+double ModelFlops(const SmallRun& run) {
+  return FindModelRates(CompileSmall(run), "train", run.cluster, /*step_seconds=*/1)->model_flops;
+}
+
+TEST_CASE("a product with a frozen weight counts twice in a step, not three times") {
+  // The table is trained, which is before all: each product has a gradient of its input.
+  const double full = ModelFlops(MakeRun(kLlama, {}));
+  const double frozen = ModelFlops(MakeRun(kLlama, AllBut(kLlama, {"wte"})));
+  double factors = 0;
+  for (const proto::Op& op : BuildModel(MakeModel(kLlama)).op()) {
+    double elements = op.kind() == "variable" && op.shape().dim_size() > 1 ? 1 : 0;
+    for (const auto& dim : op.shape().dim()) elements *= static_cast<double>(dim.size());
+    if (op.name() != "wte") factors += elements;
+  }
+  constexpr double kTokens = 8 * 8;  // sequences of a step, each of so many
+  CHECK(full - frozen == 2 * factors * kTokens);
 }
 
 TEST_CASE("what a base has is not saved") {
