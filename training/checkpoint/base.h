@@ -11,7 +11,7 @@
 //   ASSIGN_OR_RETURN(*graph.mutable_base(), DescribeBase("models/llama"));
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +40,8 @@ class WeightSource {
   // As an import has them; without a tokenizer that can be used, its id is not known.
   virtual const ModelNotes& notes() const = 0;
   virtual const TokenizerId& tokenizer() const = 0;
+  // Why there is no tokenizer; empty if nobody knows more.
+  virtual const std::string& no_tokenizer() const = 0;
   virtual const std::shared_ptr<const TokenizerFiles>& tokenizer_files() const = 0;
   virtual const std::shared_ptr<const ModelFiles>& model_files() const = 0;
 
@@ -73,6 +75,9 @@ bool IsModelFolder(const std::string& path);
 // .safetensors files, one after the other in the order of their names. It reads all of them.
 absl::StatusOr<std::string> HashWeights(const std::string& folder);
 
+// True if the graph has variables that nothing trains.
+bool HasFrozen(const proto::Graph& graph);
+
 // The folder, as an absolute path, and its hash.
 absl::StatusOr<proto::Base> DescribeBase(const std::string& path);
 
@@ -84,6 +89,6 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenBase(const proto::Base& base,
 
 // Fills `piece` with the values that program init gives the variable: those of an adapter that a
 // new run adds to its base.
-absl::Status FillInitial(const proto::Op& variable, uint64_t seed, const Piece& piece);
+absl::Status FillInitial(const proto::Variable& variable, uint64_t seed, const Piece& piece);
 
 }  // namespace oneflow
