@@ -46,7 +46,7 @@ Specs InferVariable(const OpView& v) {
   const Tensor& w = v.out(0);
   RETURN_IF_ERROR(ExpectBound(w.shape));
   RETURN_IF_ERROR(ExpectOneOf("init", AttrString(v.op, "init", "zeros"),
-                              {"normal", "zeros", "ones", "constant"}));
+                              {"normal", "uniform", "zeros", "ones", "constant"}));
   if (w.dtype != DType::kF32 && w.dtype != DType::kF64) {
     return Mismatch("variables are not " + std::string(Name(w.dtype)), "use F32");
   }

@@ -51,6 +51,22 @@ Kernel NormalKernel(std::string name, double sigma, Port port) {
 }
 
 template <typename T>
+Kernel UniformKernel(std::string name, double bound, Port port) {
+  return [name = std::move(name), bound, port = std::move(port)](const KernelCall& call) {
+    const RandomStream stream(call.run->seed, name);
+    T* out = call.output<T>(0);
+    ForTiles(call.pool, port.slice.elements(), [&](int64_t begin, int64_t end) {
+      ForRuns(port.dims, port.slice, begin, end, [&](int64_t i, int64_t index, int64_t count) {
+        for (int64_t k = 0; k < count; ++k) {
+          out[i + k] = static_cast<T>(bound * (2 * stream.Uniform(index + k) - 1));
+        }
+      });
+    });
+    return absl::OkStatus();
+  };
+}
+
+template <typename T>
 Kernel ConstantKernel(double value, int64_t elements) {
   return [value, elements](const KernelCall& call) {
     std::fill_n(call.output<T>(0), elements, static_cast<T>(value));
@@ -64,10 +80,11 @@ absl::StatusOr<Kernel> MakeFor(const KernelSetup& setup, const std::string& name
   const std::string init = StringAttr(setup, "init");
   const double value = DoubleAttr(setup, "init_value");
   if (init == "normal") return NormalKernel<T>(name, value, port);
+  if (init == "uniform") return UniformKernel<T>(name, value, port);
   if (init == "zeros") return ConstantKernel<T>(0, port.slice.elements());
   if (init == "ones") return ConstantKernel<T>(1, port.slice.elements());
   if (init == "constant") return ConstantKernel<T>(value, port.slice.elements());
-  return InputError(name, "unknown init \"" + init + "\"", "use normal, zeros, ones or constant");
+  return InputError(name, "unknown init \"" + init + "\"", "use normal, uniform, zeros, ones or constant");
 }
 
 }  // namespace

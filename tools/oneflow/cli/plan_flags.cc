@@ -10,6 +10,7 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/model/add_adapters.h"
 #include "oneflow_core/model/annotate_queues.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/recipe/complete_recipe.h"
@@ -240,7 +241,8 @@ absl::StatusOr<GraphSource> GraphFromFlags(const Arguments& args) {
     RETURN_IF_ERROR(SetGiven(ModelRows(), args, &said));
     const absl::StatusOr<proto::Model> model = CompleteModel(said);
     RETURN_IF_ERROR(Annotate(model.status(), FLAGS_recipe));
-    return GraphSource{BuildModel(*model), FLAGS_recipe, {}};
+    ASSIGN_OR_RETURN(proto::Graph graph, AdaptGraph(BuildModel(*model), *model));
+    return GraphSource{std::move(graph), FLAGS_recipe, {}};
   }
   std::string path = FLAGS_graph;
   if (path.empty()) {
