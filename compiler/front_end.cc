@@ -59,6 +59,10 @@ absl::Status AddGradients(FrontEndState* s) {
 absl::Status Narrow(FrontEndState* s) {
   MixedPrecisionOptions options{.narrow_biases = s->plan.device_kind() == proto::CUDA};
   ASSIGN_OR_RETURN(options.residual, DTypeFromProto(s->plan.recipe().residual(), "residual"));
+  options.narrow_frozen = s->plan.recipe().frozen_weights() == proto::BF16;
+  for (const proto::Variable& v : s->plan.variable()) {
+    ASSIGN_OR_RETURN(options.resting[v.name()], DTypeFromProto(v.dtype(), v.name()));
+  }
   RETURN_IF_ERROR(MixedPrecision(&s->draft.graph, options, &s->gradients.mirrors));
   s->draft.notes.push_back(absl::StrCat("precision bf16: ", CountNarrowProducts(s->draft.graph),
                                         " products in bf16, added up in f32"));

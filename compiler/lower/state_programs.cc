@@ -91,6 +91,7 @@ Lowered InitProgram(const proto::Plan& plan) {
 Lowered SaveProgram(const proto::Plan& plan) {
   StateProgram program(plan, "save", "save_slice", Lane::kHostOut);
   for (const proto::Variable& v : plan.variable()) {
+    if (v.frozen()) continue;  // its base has it
     proto::Actor* actor = program.Add(v, plan.persistent(v.register_(0)));
     proto::Input* input = actor->add_input();
     input->set_register_(v.register_(0));

@@ -347,26 +347,26 @@ void ShardVariables(const Mesh& mesh, const std::vector<std::string>& all, const
       return [&](const std::string& axis) { return HasAxis(axes, axis) && free(axis); };
     };
     const Sbp split = BestSplit(tensor, data, parts);
+    const Axes& rests = IsFrozen(op) ? shard.frozen : shard.states;
+    const Axes& each = IsFrozen(op) ? shard.frozen : shard.weights;  // gathered for each use
     set("reduced", [&](const std::string& axis) {
       // When a gradient is reduced is the same for all variables, split or not.
-      if (!free(axis) && AskedByUser(tensor, axis)->split()) return false;
+      if (IsFrozen(op) || (!free(axis) && AskedByUser(tensor, axis)->split())) return false;
       return HasAxis(shard.reduced, axis) ||
              (HasAxis(shard.gradients, axis) && (!split.split() || !free(axis)));
     });
     if (split.split()) {
       op.attrs.emplace("split_dim", static_cast<int64_t>(split.dim));
-      set("states", of(shard.states));
-      set("gradients", of(shard.gradients));
+      set("states", of(rests));
+      if (!IsFrozen(op)) set("gradients", of(shard.gradients));
     }
     // Weights at rest are whole on all other axes of states.
     const bool once = gather == proto::ONCE;
     set("gather_once", [&](const std::string& axis) {
       const bool splits = free(axis) ? split.split() : AskedOn(tensor, axis)->split();
-      return splits && HasAxis(shard.states, axis) && (once || !HasAxis(shard.weights, axis));
+      return splits && HasAxis(rests, axis) && (once || !HasAxis(each, axis));
     });
-    if (gather == proto::EACH_MICRO_BATCH && !shard.weights.empty()) {
-      op.attrs["gather_shared"] = true;
-    }
+    if (gather == proto::EACH_MICRO_BATCH && !each.empty()) op.attrs["gather_shared"] = true;
   }
 }
 
@@ -492,7 +492,8 @@ absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const proto::Recipe& 
                      SplitExperts(mesh, *family, recipe.experts(), graph));
     ConstrainModel(graph, *family, tokens, experts, tensor, recipe.sequence_parallel());
   }
-  ASSIGN_OR_RETURN(const Sharding shard, OnMesh(recipe, mesh));
+  const bool has_frozen = std::any_of(graph->ops.begin(), graph->ops.end(), IsFrozen);
+  ASSIGN_OR_RETURN(const Sharding shard, OnMesh(recipe, mesh, has_frozen));
   ShardVariables(mesh, tokens.Both(), shard, recipe.gather(), graph);
   return absl::OkStatus();
 }
