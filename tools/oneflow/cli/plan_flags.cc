@@ -30,6 +30,7 @@
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/warn_of_axes.h"
+#include "training/checkpoint/base.h"
 #include "training/checkpoint/checkpoint.h"
 
 namespace oneflow {
@@ -74,7 +75,33 @@ absl::StatusOr<std::string> FindCheckpoint(const proto::Run& run) {
   }
   std::error_code ignored;  // the reader of the file reports an error
   if (std::filesystem::exists(run.init_from() + "/manifest.json", ignored)) return run.init_from();
+  if (IsModelFolder(run.init_from())) return run.init_from();
   return LatestCheckpoint(run.init_from());
+}
+
+// The folder with the weights that a graph does not train, empty where none is named: that of
+// --init_from, or of --graph, where it has weights.
+std::string FindBaseFolder(const proto::Run& run) {
+  if (run.has_init_from()) return run.init_from();
+  if (!IsModelFolder(FLAGS_graph) || !OpenWeights(FLAGS_graph).ok()) return "";
+  return FLAGS_graph;
+}
+
+// A graph with frozen variables names the folder that has them, of a plan that is written or runs.
+absl::Status SetBase(const Arguments& args, proto::Graph* graph) {
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  if (graph->has_base()) {
+    if (!run.has_base()) return absl::OkStatus();
+    std::error_code error;  // the reader of the folder reports one
+    const auto path = std::filesystem::canonical(run.base(), error);
+    if (!error) graph->mutable_base()->set_path(path);
+    return absl::OkStatus();
+  }
+  if (!HasFrozen(*graph)) return absl::OkStatus();
+  const std::string folder = FindBaseFolder(run);
+  if (folder.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(*graph->mutable_base(), DescribeBase(folder));
+  return absl::OkStatus();
 }
 
 // Whether the batch divides into the micro-batches, and each of them over the data axes.
@@ -221,7 +248,7 @@ absl::StatusOr<GraphSource> GraphFromFlags(const Arguments& args) {
   if (path.empty()) {
     ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
     ASSIGN_OR_RETURN(path, FindCheckpoint(run));
-    path += "/graph.textproto";
+    if (!IsModelFolder(path)) path += "/graph.textproto";
   }
   return ReadGraphArgument(args, path);
 }
@@ -289,7 +316,8 @@ absl::StatusOr<proto::Plan> CompileToWrite(const ToCompile& given) {
 }  // namespace
 
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
-  ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
+  ASSIGN_OR_RETURN(ToCompile given, ToCompileFromFlags(args));
+  RETURN_IF_ERROR(SetBase(args, &given.source.graph));
   return CompileToWrite(given);
 }
 

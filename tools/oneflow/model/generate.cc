@@ -172,7 +172,7 @@ absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(const SamplingOptions sampling, SamplingFromFlags(run));
   ASSIGN_OR_RETURN(const std::string folder,
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
-  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
+  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder, {.base = run.base()}));
   ASSIGN_OR_RETURN(const Tokenizer tokenizer, TokenizerToUse(run, *reader, folder));
   ASSIGN_OR_RETURN(const proto::Plan plan, CompileToGenerate(args, reader->graph()));
   RETURN_IF_ERROR(WriteLayouts(plan));

@@ -11,7 +11,7 @@
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/model/encode_text_file.h"
 #include "tools/oneflow/model/warn_of_text.h"
-#include "training/checkpoint/checkpoint.h"
+#include "training/checkpoint/base.h"
 #include "training/data/token_file_meta.h"
 #include "training/tokenizer/tokenizer.h"
 #include "training/trainer/resume.h"
@@ -49,11 +49,12 @@ class TextTokenizer {
       made.files_ = made.loaded_->files;
       made.given_ = true;
     } else if (!checkpoint.empty()) {
-      ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
-      made.files_ = reader->tokenizer_files();
+      ASSIGN_OR_RETURN(const auto weights, OpenWeights(checkpoint));
+      made.files_ = weights->tokenizer_files();
       made.folder_ = checkpoint;
-      made.bytes_ = reader->tokenizer() == BytesTokenizerId();
-      made.end_ids_ = reader->notes().end_ids;
+      made.bytes_ = weights->tokenizer() == BytesTokenizerId();
+      made.end_ids_ = weights->notes().end_ids;
+      made.no_tokenizer_ = weights->no_tokenizer();
     }
     return made;
   }
@@ -70,7 +71,9 @@ class TextTokenizer {
     RETURN_IF_ERROR(WarnOfText(file.file));
     if (files_ == nullptr && !bytes_) {
       return InputError(
-          path, "is text, and the tokenizer of " + folder_ + " is not known",
+          path,
+          "is text, and the tokenizer of " + folder_ + " is not known" +
+              (no_tokenizer_.empty() ? "" : ": " + no_tokenizer_),
           "give the --tokenizer of the model; --tokenizer=bytes if a byte is a token");
     }
     if (files_ == nullptr || files_->files.empty()) return file;
@@ -105,6 +108,7 @@ class TextTokenizer {
   FilesPointer files_;
   std::string folder_;  // of the checkpoint
   std::vector<int64_t> end_ids_;
+  std::string no_tokenizer_;  // why the folder has none
   std::optional<LoadedTokenizer> loaded_;
   bool given_ = false;
   bool bytes_ = true;  // without files, text is bytes: there is no model that was made otherwise
