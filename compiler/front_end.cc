@@ -1,6 +1,7 @@
 #include "compiler/front_end.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -51,7 +52,27 @@ absl::Status Place(FrontEndState* s) {
   return absl::OkStatus();
 }
 
+// "" of a graph that trains all of its variables.
+std::string FrozenNote(const Graph& graph) {
+  std::map<std::string, std::pair<int64_t, bool>> variables;  // elements, and whether it is frozen
+  for (const Op& op : graph.ops) {
+    if (op.kind != "variable") continue;
+    variables[AttrString(op, "variable", op.name)] = {
+        graph.tensors[op.outputs[0]].shape.elements(), IsFrozen(op)};
+  }
+  int64_t all = 0, frozen = 0;
+  for (const auto& [name, variable] : variables) {
+    all += variable.first;
+    frozen += variable.second ? variable.first : 0;
+  }
+  if (frozen == 0) return "";
+  return absl::StrCat("frozen: ", frozen, " of ", all,
+                      " parameters, without gradients and states; no step writes them");
+}
+
 absl::Status AddGradients(FrontEndState* s) {
+  std::string note = FrozenNote(s->draft.graph);
+  if (!note.empty()) s->draft.notes.push_back(std::move(note));
   ASSIGN_OR_RETURN(s->gradients, Differentiate(&s->draft.graph, s->draft.graph.loss));
   return absl::OkStatus();
 }
@@ -66,6 +87,13 @@ absl::Status Narrow(FrontEndState* s) {
   RETURN_IF_ERROR(MixedPrecision(&s->draft.graph, options, &s->gradients.mirrors));
   s->draft.notes.push_back(absl::StrCat("precision bf16: ", CountNarrowProducts(s->draft.graph),
                                         " products in bf16, added up in f32"));
+  const auto rests = std::count_if(
+      s->draft.graph.ops.begin(), s->draft.graph.ops.end(), [s](const Op& op) {
+        return IsFrozen(op) && s->draft.graph.tensors[op.outputs[0]].dtype == DType::kBF16;
+      });
+  if (rests > 0) {
+    s->draft.notes.push_back(absl::StrCat("frozen weights: ", rests, " rest in bf16"));
+  }
   return absl::OkStatus();
 }
 
@@ -138,6 +166,12 @@ constexpr FrontEndPass kPasses[] = {
     {"give_positions", NeedsPositions,
      [](FrontEndState* s) {
        return GivePositions(&s->draft.graph, s->plan.recipe().documents(), &s->draft.notes);
+     }},
+    {"mask_labels",
+     [](const FrontEndState& s) { return !IsFed(s) && s.plan.recipe().masked_labels(); },
+     [](FrontEndState* s) {
+       MaskLabels(&s->draft.graph);
+       return absl::OkStatus();
      }},
     {"join_positions", IsFed,
      [](FrontEndState* s) {

@@ -82,6 +82,7 @@ Lowered InitProgram(const proto::Plan& plan) {
       proto::Actor* actor = program.Add(v, plan.persistent(id));
       (*actor->mutable_attr())["init"].set_s(v.init());
       (*actor->mutable_attr())["init_value"].set_f(v.init_value());
+      if (v.dtype() == proto::BF16) (*actor->mutable_attr())["narrow"].set_b(true);
       actor->add_output(id);
     }
   }

@@ -17,7 +17,6 @@
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/adapters.h"
 #include "oneflow_core/model/families.h"
-#include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
 namespace {
@@ -94,9 +93,9 @@ class Sites {
     const auto weight = op.input_size() < 2 ? ops_.end() : ops_.find(op.input(1));
     if (!op.has_block() || weight == ops_.end() || weight->second->kind() != "variable") return;
     const std::string begin = absl::StrCat("h.", op.block(), "."), &name = weight->first;
-    const OpDef* def = FindOpDef(op.kind());
-    if (def == nullptr || def->product == nullptr || !name.starts_with(begin) ||
-        !name.ends_with(kWeightEnd) || Flag(op, "transpose_w")) {
+    const bool product = op.kind() == "linear" || op.kind() == "expert_linear";
+    if (!product || !name.starts_with(begin) || !name.ends_with(kWeightEnd) ||
+        Flag(op, "transpose_w")) {
       return;
     }
     Site site{.product = &op, .output = op.name()};

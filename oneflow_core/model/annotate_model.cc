@@ -322,9 +322,8 @@ void ShardVariables(const Mesh& mesh, const std::vector<std::string>& all, const
   // All devices need all of a bias that a rule moves, and it has no states that could be split.
   std::set<OpId> replicated;
   for (const Op& op : graph->ops) {
-    if (const TensorId bias = FindMovedBias(op); bias >= 0) {
-      replicated.insert(graph->tensors[bias].producer);
-    }
+    const TensorId bias = FindMovedBias(op);
+    if (bias >= 0) replicated.insert(graph->tensors[bias].producer);
   }
   for (Op& op : graph->ops) {
     const Tensor& tensor = graph->tensors[op.outputs[0]];
@@ -446,8 +445,7 @@ void ConstrainModel(Graph* graph, const Family& family, const TokenAxes& tokens,
       }
       const Sbp sbp = !split ? B() : split->sbp;
       Constrain(graph, op, tensor.of_groups, sbp);
-      Constrain(graph, op, tensor.within_groups,
-                !split ? B() : split->within_group.value_or(sbp));
+      Constrain(graph, op, tensor.within_groups, !split ? B() : split->within_group.value_or(sbp));
       Constrain(graph, op, tokens.Both(), B());
     } else if (op.kind == "input" || stream[&op - graph->ops.data()]) {
       Constrain(graph, op, tokens.batch, S(0));

@@ -93,6 +93,8 @@ class Choice {
   }
 
   std::string Hint(const std::string& pattern) const {
+    const bool head = Matches("head", pattern) || Matches("lm_head", pattern);
+    if (head && files_.contains("wte")) return "the head of this model is its embedding: write wte";
     std::vector<std::string> known;
     std::set<std::string> seen;
     for (const std::string& name : names_) {

@@ -18,11 +18,12 @@ bool Counts(const AddedToken& token, std::string_view text, size_t at, size_t le
 
 }  // namespace
 
-AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, Normalizer normalize)
+AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, Normalizer normalize,
+                         bool finds_special)
     : normalize_(std::move(normalize)) {
-  const auto is_special = [](const AddedToken& token) { return token.special; };
+  const auto stays_text = [&](const AddedToken& token) { return token.special && !finds_special; };
   // Without one that a text is searched for, there is nothing to find.
-  if (std::all_of(tokens.begin(), tokens.end(), is_special)) return;
+  if (std::all_of(tokens.begin(), tokens.end(), stays_text)) return;
   for (const AddedToken& token : tokens) {
     const auto id = static_cast<int32_t>(token.id);
     const size_t pass = token.normalized ? 1 : 0;
@@ -32,6 +33,7 @@ AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, Normalizer norma
     tokens_.resize(std::max(tokens_.size(), static_cast<size_t>(id) + 1));
     tokens_[id] = token;
     tokens_[id].text.clear();
+    tokens_[id].special = stays_text(token);
     longest_ = std::max(longest_, text.size());
   }
 }

@@ -1,8 +1,9 @@
 // AddedTokens: finds the added tokens of a vocabulary in a text, as Hugging Face's tokenizers does:
 // from the left, at each position the longest; first the tokens that are not normalized, then the
-// others in the text between them. A special token takes part in the search, but stays text.
+// others in the text between them. A special token takes part in the search, but stays text unless
+// `finds_special`.
 //
-//   const AddedTokens added(vocabulary.added, ComposeNfc);
+//   const AddedTokens added(vocabulary.added, ComposeNfc, /*finds_special=*/false);
 //   added.Split(text, [&](std::string_view part, std::optional<int32_t> id) { ... });
 //
 // Invariant: the parts, one after the other, are the text; those between the tokens that are not
@@ -30,7 +31,7 @@ class AddedTokens {
   // `normalize` may be null: a text stays as it is.
   using Normalizer = std::function<std::string(std::string_view)>;
 
-  AddedTokens(const std::vector<AddedToken>& tokens, Normalizer normalize);
+  AddedTokens(const std::vector<AddedToken>& tokens, Normalizer normalize, bool finds_special);
 
   void Split(std::string_view text, const OnPart& on_part) const;
   // True if a token may begin before `at` < text.size() and end after it. If false, the two sides
@@ -43,7 +44,7 @@ class AddedTokens {
   Normalizer normalize_;
   std::array<PieceTrie, 2> passes_;  // not normalized, normalized
   std::array<bool, 2> empty_ = {true, true};
-  std::vector<AddedToken> tokens_;  // by id, without their texts
+  std::vector<AddedToken> tokens_;  // by id, without their texts; `special`: it stays text
   size_t longest_ = 0;              // bytes of a token
 };
 

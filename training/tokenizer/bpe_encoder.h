@@ -19,9 +19,9 @@ namespace oneflow {
 // Not thread-safe. Invariant: seen_[word] is the range of seen_ids_ that holds the word's ids.
 class BpeEncoder {
  public:
-  explicit BpeEncoder(BpeVocabulary vocabulary)
+  BpeEncoder(BpeVocabulary vocabulary, bool finds_special)
       : vocabulary_(std::move(vocabulary)),
-        added_(vocabulary_.added, FindNormalizer(vocabulary_.rules)) {}
+        added_(vocabulary_.added, FindNormalizer(vocabulary_.rules), finds_special) {}
 
   // Appends the ids of `text`.
   void Encode(std::string_view text, std::vector<int32_t>* ids);

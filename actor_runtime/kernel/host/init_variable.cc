@@ -70,7 +70,7 @@ Kernel UniformKernel(std::string name, double bound, Port port) {
     ForTiles(call.pool, port.slice.elements(), [&](int64_t begin, int64_t end) {
       ForRuns(port.dims, port.slice, begin, end, [&](int64_t i, int64_t index, int64_t count) {
         for (int64_t k = 0; k < count; ++k) {
-          out[i + k] = static_cast<T>(bound * (2 * stream.Uniform(index + k) - 1));
+          out[i + k] = Rounded<T>(bound * (2 * stream.Uniform(index + k) - 1));
         }
       });
     });
@@ -96,7 +96,8 @@ absl::StatusOr<Kernel> MakeFor(const KernelSetup& setup, const std::string& name
   if (init == "zeros") return ConstantKernel<T>(0, port.slice.elements());
   if (init == "ones") return ConstantKernel<T>(1, port.slice.elements());
   if (init == "constant") return ConstantKernel<T>(value, port.slice.elements());
-  return InputError(name, "unknown init \"" + init + "\"", "use normal, uniform, zeros, ones or constant");
+  return InputError(name, "unknown init \"" + init + "\"",
+                    "use normal, uniform, zeros, ones or constant");
 }
 
 }  // namespace
