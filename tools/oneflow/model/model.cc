@@ -18,6 +18,7 @@
 #include "tools/oneflow/cli/named_graph.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
+#include "training/checkpoint/base.h"
 
 namespace oneflow {
 namespace {
@@ -108,6 +109,7 @@ absl::StatusOr<BuiltModel> BuildFrom(const Arguments& args) {
                       "leave one of the two out");
   }
   ASSIGN_OR_RETURN(NamedModel named, NamedModelFromFlags(args, FLAGS_from));
+  if (IsModelFolder(FLAGS_from)) RETURN_IF_ERROR(NameBase(FLAGS_from, &named.graph));
   return BuiltModel{std::move(named.model), std::move(named.graph)};
 }
 
