@@ -10,6 +10,7 @@
 #include "tools/oneflow/cli/data_list.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/model/encode_text_file.h"
+#include "tools/oneflow/model/load_text_tokenizer.h"
 #include "tools/oneflow/model/warn_of_text.h"
 #include "training/checkpoint/base.h"
 #include "training/data/token_file_meta.h"
@@ -28,7 +29,7 @@ struct LoadedTokenizer {
 };
 
 absl::StatusOr<LoadedTokenizer> LoadWithFiles(const std::string& spec) {
-  ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(spec));
+  ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTextTokenizer(spec));
   ASSIGN_OR_RETURN(TokenizerFiles files,
                    ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops, tokenizer.config));
   return LoadedTokenizer{std::move(tokenizer), std::make_shared<TokenizerFiles>(std::move(files))};
