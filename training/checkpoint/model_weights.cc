@@ -50,7 +50,7 @@ ModelNotes MakeNotes(const HuggingFaceConfig& config,
   return notes;
 }
 
-absl::StatusOr<TokenizerFiles> ReadTokenizerOf(const std::string& spec) {
+absl::StatusOr<TokenizerFiles> ReadUsable(const std::string& spec) {
   ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTokenizer(spec));
   return ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops, tokenizer.config);
 }
@@ -88,7 +88,7 @@ void ModelWeights::LoadTokenizer() const {
   std::call_once(tokenizer_loaded_, [this] {
     const std::string spec = TokenizerSpecIn(folder());
     if (spec.empty()) return;
-    absl::StatusOr<TokenizerFiles> files = ReadTokenizerOf(spec);
+    absl::StatusOr<TokenizerFiles> files = ReadUsable(spec);
     if (!files.ok()) {
       no_tokenizer_ = std::string(files.status().message());
       return;
