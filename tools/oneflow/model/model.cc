@@ -18,6 +18,7 @@
 #include "tools/oneflow/cli/named_graph.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
+#include "training/checkpoint/base.h"
 
 namespace oneflow {
 namespace {
@@ -108,6 +109,10 @@ absl::StatusOr<BuiltModel> BuildFrom(const Arguments& args) {
                       "leave one of the two out");
   }
   ASSIGN_OR_RETURN(NamedModel named, NamedModelFromFlags(args, FLAGS_from));
+  // A folder with weights is the base of what is not trained; a config.json alone is none.
+  if (HasFrozen(named.graph) && IsModelFolder(FLAGS_from) && OpenWeights(FLAGS_from).ok()) {
+    ASSIGN_OR_RETURN(*named.graph.mutable_base(), DescribeBase(FLAGS_from));
+  }
   return BuiltModel{std::move(named.model), std::move(named.graph)};
 }
 
