@@ -79,6 +79,12 @@ def system_dependencies():
         packages = ["libutf8proc-dev"],
     )
     system_library(
+        name = "system_pcre2",
+        headers = ["pcre2.h"],
+        linkopts = ["-lpcre2-8"],
+        packages = ["libpcre2-dev"],
+    )
+    system_library(
         name = "system_json",
         headers = ["nlohmann/json.hpp"],
         packages = ["nlohmann-json3-dev"],
@@ -88,6 +94,18 @@ def system_dependencies():
         headers = ["yaml-cpp/yaml.h"],
         linkopts = ["-lyaml-cpp"],
         packages = ["libyaml-cpp-dev"],
+    )
+    system_library(
+        name = "system_zlib",
+        headers = ["zlib.h"],
+        linkopts = ["-lz"],
+        packages = ["zlib1g-dev"],
+    )
+    system_library(
+        name = "system_zstd",
+        headers = ["zstd.h"],
+        linkopts = ["-lzstd"],
+        packages = ["libzstd-dev"],
     )
     system_library(
         name = "system_toml",

@@ -49,6 +49,10 @@ const Row kRunRows[] = {
     {.name = "steps", .value = "N", .default_text = "100", .group = kRunGroup, .least = 1,
      .most = kMostSteps, .foreign = "train_iters training_steps max_iters max_steps",
      .sentence = "Steps of the run."},
+    {.name = "epochs", .value = "N", .group = kRunGroup, .least = 1, .most = kMostSteps,
+     .bits = Bits::kValues, .foreign = "num_train_epochs num_epochs",
+     .sentence = "Passes over --data, each in another order that the seed gives: they make the "
+                 "number of steps. Default: none, and samples are drawn with replacement."},
     {.name = "seed", .value = "N", .default_text = "1", .group = kRunGroup, .bits = Bits::kValues,
      .sentence = "Seed of the weights and of the order of the data."},
     {.name = "resume", .value = "true|false|auto", .default_text = "false", .group = kRunGroup,
@@ -81,8 +85,9 @@ const Row kRunRows[] = {
                  "loader looks, a toolkit, and the packages of python3."},
     {.name = "data", .value = "FILE[:WEIGHT],...", .group = kDataGroup, .differs = true,
      .bits = Bits::kValues,
-     .sentence = "Training data: text, or .bin tokens of nanoGPT, llm.c or Megatron. With "
-                 "weights: samples are drawn in these proportions. A comma within a name is \\,."},
+     .sentence = "Training data: text (also JSON Lines, tables, what gzip or zstd packed, folders and "
+                 "patterns of these), or .bin tokens of nanoGPT, llm.c or Megatron. With weights: "
+                 "samples are drawn in these proportions. A comma within a name is \\,."},
     {.name = "eval_data", .value = "FILE[:WEIGHT],...", .group = kDataGroup, .differs = true,
      .sentence = "Validation data, as --data. Default: none."},
     {.name = "eval_fraction", .value = "PART", .default_text = "0", .group = kDataGroup,
@@ -97,10 +102,17 @@ const Row kRunRows[] = {
     {.name = "tokenizer", .value = "NAME", .group = kDataGroup, .bits = Bits::kValues,
      .sentence = "Tokenizer of --data that is text, as of `data`. Default: that of the checkpoint "
                  "that the run goes on from or begins with; bytes of a new model."},
+    {.name = "key", .value = "NAME", .group = kDataGroup, .rare = true, .bits = Bits::kValues,
+     .sentence = "Key of the text in --data of JSON Lines, or its column in a table; a.b is b within "
+                 "a. Default: text."},
     {.name = "end_of_text_id", .value = "ID", .group = kDataGroup, .rare = true,
      .bits = Bits::kValues,
      .sentence = "With --documents: the token that ends a document. Default: that of the "
                  "tokenizer."},
+    {.name = "long_chats", .value = "truncate|drop|error", .default_text = "truncate",
+     .group = kDataGroup, .rare = true, .bits = Bits::kValues,
+     .sentence = "Chats of more tokens than the model's sequence lose their end, are left out, or "
+                 "are refused."},
     {.name = "token_bytes", .value = "2|4", .group = kDataGroup, .rare = true,
      .bits = Bits::kValues,
      .sentence = "Bytes of an id in files of token ids without a header. Default: 2, unless the "

@@ -144,6 +144,19 @@ absl::StatusOr<proto::Base> DescribeBase(const std::string& path) {
   return base;
 }
 
+absl::Status NameBase(const std::string& path, proto::Graph* graph) {
+  if (graph->has_base() || !HasFrozen(*graph)) return absl::OkStatus();
+  if (IsModelFolder(path)) {
+    ASSIGN_OR_RETURN(const std::string folder, FindModel(path));
+    const auto has = [&](const char* name) { return PathExists(folder + "/" + name); };
+    if (!has("model.safetensors") && !has("model.safetensors.index.json")) {
+      return absl::OkStatus();
+    }
+  }
+  ASSIGN_OR_RETURN(*graph->mutable_base(), DescribeBase(path));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenBase(const proto::Base& base,
                                                        const std::string& path, bool verifies) {
   const std::string& at = path.empty() ? base.path() : path;

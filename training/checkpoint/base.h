@@ -81,6 +81,10 @@ bool HasFrozen(const proto::Graph& graph);
 // The folder, as an absolute path, and its hash.
 absl::StatusOr<proto::Base> DescribeBase(const std::string& path);
 
+// Names the folder of `path` as the base of a graph that has frozen variables and no base, if there
+// are weights in it: a folder of Hugging Face may have a config.json alone.
+absl::Status NameBase(const std::string& path, proto::Graph* graph);
+
 // Opens the base and verifies its hash, if `verifies`. `path` says where it is now; empty: where
 // `base` says. An input error says that it is not there, or has other weights.
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenBase(const proto::Base& base,

@@ -15,9 +15,7 @@
 #include "training/tokenizer/tokenizer.h"
 
 namespace oneflow {
-namespace {
 
-// The element type of the files: that of most elements.
 std::string FindType(const std::vector<MappedVariable>& variables) {
   int64_t elements[3] = {};
   for (const MappedVariable& variable : variables) {
@@ -28,6 +26,8 @@ std::string FindType(const std::vector<MappedVariable>& variables) {
   const auto* const most = std::max_element(std::begin(elements), std::end(elements));
   return std::string(Name(static_cast<FileType>(most - elements)));
 }
+
+namespace {
 
 ModelNotes MakeNotes(const HuggingFaceConfig& config,
                      const std::vector<MappedVariable>& variables) {

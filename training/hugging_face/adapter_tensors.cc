@@ -144,9 +144,9 @@ absl::StatusOr<AdapterTensors> ListAdapterTensors(const proto::Graph& graph,
   return result;
 }
 
-absl::StatusOr<std::vector<std::string>> FindTargets(const SafetensorsFile& file,
-                                                     std::span<const std::string> saved) {
-  std::set<std::string> targets;
+absl::StatusOr<AdaptedModules> FindModules(const SafetensorsFile& file,
+                                           std::span<const std::string> saved) {
+  std::set<std::string> targets, kept;
   for (const FileTensor& tensor : file.header().tensors) {
     std::string_view name = tensor.name;
     if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
@@ -154,8 +154,11 @@ absl::StatusOr<std::vector<std::string>> FindTargets(const SafetensorsFile& file
     const std::string module =
         is_adapter ? std::string(WithoutEnd(WithoutEnd(name, kA), kB)) : ModuleOf(name);
     if (!is_adapter) {
-      if (std::ranges::any_of(saved, [&](const std::string& s) { return EndsAsModule(module, s); }))
+      if (std::ranges::any_of(saved,
+                              [&](const std::string& end) { return EndsAsModule(module, end); })) {
+        kept.insert(module);
         continue;
+      }
       return InputError(file.path() + ": tensor " + Quoted(tensor.name),
                         "is neither lora_A nor lora_B of a linear layer, nor of modules_to_save",
                         "merge it with merge_and_unload of peft, and import the model");
@@ -180,7 +183,7 @@ absl::StatusOr<std::vector<std::string>> FindTargets(const SafetensorsFile& file
     }
     targets.insert(module.substr(number));
   }
-  return std::vector<std::string>(targets.begin(), targets.end());
+  return AdaptedModules{{targets.begin(), targets.end()}, {kept.begin(), kept.end()}};
 }
 
 absl::StatusOr<std::vector<MappedVariable>> MapAdapter(const SafetensorsFile& file,

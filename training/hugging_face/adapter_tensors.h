@@ -45,11 +45,15 @@ struct AdapterTensors {
 absl::StatusOr<AdapterTensors> ListAdapterTensors(const proto::Graph& graph,
                                                   const FamilyFiles& files);
 
-// The names of products that the file of an adapter adapts, as AddAdapters takes them: the modules
-// within a block, "self_attn.q_proj". An input error names a tensor that is none of an adapter, of
-// `saved`, or of a block.
-absl::StatusOr<std::vector<std::string>> FindTargets(const SafetensorsFile& file,
-                                                     std::span<const std::string> saved);
+// What the file of an adapter has.
+struct AdaptedModules {
+  std::vector<std::string> targets;  // modules within a block, as AddAdapters takes them: "mlp.up_proj"
+  std::vector<std::string> saved;    // modules that are trained as they are: "lm_head"
+};
+// `saved`: modules_to_save. An input error names a tensor that is neither of an adapter in a block
+// nor of `saved`.
+absl::StatusOr<AdaptedModules> FindModules(const SafetensorsFile& file,
+                                           std::span<const std::string> saved);
 
 // The tensors, found in a file; an input error names the first one that is missing, that has
 // another shape or type, or that no variable has. `vocab`: the tokens of the base.

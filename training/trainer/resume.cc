@@ -19,6 +19,7 @@
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "training/checkpoint/base.h"
 #include "training/checkpoint/old_train.h"
+#include "training/hugging_face/adapter_config.h"
 #include "training/hugging_face/find_model.h"
 
 namespace oneflow {
@@ -300,6 +301,11 @@ absl::StatusOr<std::string> FindStepFolder(const std::string& flag, const std::s
 absl::StatusOr<std::string> FindWeightsFolder(const std::string& flag, const std::string& path,
                                               const Notice& notice) {
   if (IsModelFolder(path)) return FindModel(path);
+  if (IsAdapterFolder(path)) {
+    return InputError(flag + "=" + path, "is an adapter of PEFT",
+                      "make a checkpoint of it: oneflow import --from=" + path +
+                          " --base=FOLDER --out=FOLDER");
+  }
   return FindStepFolder(flag, path, notice);
 }
 

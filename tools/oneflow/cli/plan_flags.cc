@@ -79,15 +79,8 @@ absl::StatusOr<std::string> FindCheckpoint(const proto::Run& run) {
   return LatestCheckpoint(run.init_from());
 }
 
-// The folder with the weights that a graph does not train, empty where none is named: that of
-// --init_from, or of --graph, where it has weights.
-std::string FindBaseFolder(const proto::Run& run) {
-  if (run.has_init_from()) return run.init_from();
-  if (!IsModelFolder(FLAGS_graph) || !OpenWeights(FLAGS_graph).ok()) return "";
-  return FLAGS_graph;
-}
-
-// A graph with frozen variables names the folder that has them, of a plan that is written or runs.
+// A graph with frozen variables names the folder that has them, of a plan that is written or runs:
+// that of --init_from, or of --graph.
 absl::Status SetBase(const Arguments& args, proto::Graph* graph) {
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   if (graph->has_base()) {
@@ -97,11 +90,8 @@ absl::Status SetBase(const Arguments& args, proto::Graph* graph) {
     if (!error) graph->mutable_base()->set_path(path);
     return absl::OkStatus();
   }
-  if (!HasFrozen(*graph)) return absl::OkStatus();
-  const std::string folder = FindBaseFolder(run);
-  if (folder.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(*graph->mutable_base(), DescribeBase(folder));
-  return absl::OkStatus();
+  if (run.has_init_from()) return NameBase(run.init_from(), graph);
+  return IsModelFolder(FLAGS_graph) ? NameBase(FLAGS_graph, graph) : absl::OkStatus();
 }
 
 // Whether the batch divides into the micro-batches, and each of them over the data axes.

@@ -18,6 +18,7 @@
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/language_model.h"
+#include "tools/oneflow/model/load_text_tokenizer.h"
 #include "tools/oneflow/model/sampler.h"
 #include "tools/oneflow/model/text_stream.h"
 #include "training/checkpoint/checkpoint.h"
@@ -85,7 +86,7 @@ absl::StatusOr<Tokenizer> TokenizerToUse(const proto::Run& run, const Checkpoint
   const std::string spec = contained             ? TokenizerSpecIn(folder)
                            : run.has_tokenizer() ? run.tokenizer()
                                                  : "bytes";
-  ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(spec));
+  ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTextTokenizer(spec));
   const std::string where = contained ? spec : "--tokenizer=" + spec;
   RETURN_IF_ERROR(CheckTokenizer(folder, checkpoint.tokenizer(), where, tokenizer.id, PrintNotice));
   // The checkpoint may know of more ends than the tokenizer's files tell.

@@ -127,12 +127,12 @@ absl::Status ImportAdapter(const Arguments& args) {
   for (const MappedVariable& variable : model.variables) parameters += Product(variable.dims);
   const std::string& type = info.notes.model_type;
   return Print(absl::StrCat(checkpoint, ": adapter of rank ", model.graph.lora().rank(), " of ",
-                            type, ", ", parameters, " parameters, from ", FindType(model.variables),
+                            type, ", ", parameters, " parameters, from ", info.notes.dtype,
                             "; its base is ", model.graph.base().path(), "\n"),
                {{"checkpoint", checkpoint},
                 {"model_type", type},
                 {"parameters", parameters},
-                {"dtype", FindType(model.variables)},
+                {"dtype", info.notes.dtype},
                 {"vocab", info.notes.vocab},
                 {"rows", info.notes.vocab}});
 }

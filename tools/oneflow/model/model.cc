@@ -109,10 +109,7 @@ absl::StatusOr<BuiltModel> BuildFrom(const Arguments& args) {
                       "leave one of the two out");
   }
   ASSIGN_OR_RETURN(NamedModel named, NamedModelFromFlags(args, FLAGS_from));
-  // A folder with weights is the base of what is not trained; a config.json alone is none.
-  if (HasFrozen(named.graph) && IsModelFolder(FLAGS_from) && OpenWeights(FLAGS_from).ok()) {
-    ASSIGN_OR_RETURN(*named.graph.mutable_base(), DescribeBase(FLAGS_from));
-  }
+  if (IsModelFolder(FLAGS_from)) RETURN_IF_ERROR(NameBase(FLAGS_from, &named.graph));
   return BuiltModel{std::move(named.model), std::move(named.graph)};
 }
 

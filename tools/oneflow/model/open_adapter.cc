@@ -38,16 +38,12 @@ absl::StatusOr<AdapterModel> OpenAdapter(const std::string& folder, const std::s
   }
   ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::Open(weights));
   model.file = std::make_unique<SafetensorsFile>(std::move(file));
-  ASSIGN_OR_RETURN(const std::vector<std::string> targets,
-                   FindTargets(*model.file, config.saved_modules));
-  for (const std::string& target : targets) config.lora.add_target(target);
+  ASSIGN_OR_RETURN(const AdaptedModules modules, FindModules(*model.file, config.saved_modules));
+  for (const std::string& target : modules.targets) config.lora.add_target(target);
   ASSIGN_OR_RETURN(model.graph, AddAdapters(std::move(model.graph), config.lora));
-  std::vector<std::string> trained;
-  for (const std::string& module : config.saved_modules) {
-    trained.push_back(module);
-  }
-  if (!trained.empty()) {
-    ASSIGN_OR_RETURN(model.graph, TrainOnly(std::move(model.graph), absl::StrJoin(trained, ",")));
+  if (!modules.saved.empty()) {
+    ASSIGN_OR_RETURN(model.graph,
+                     TrainOnly(std::move(model.graph), absl::StrJoin(modules.saved, ",")));
   }
   ASSIGN_OR_RETURN(const AdapterTensors tensors,
                    ListAdapterTensors(model.graph, FindFiles(described)));

@@ -16,13 +16,14 @@
 #include "oneflow_core/recipe/field_text.h"
 #include "tools/oneflow/cli/data_list.h"
 #include "training/data/data_file.h"
+#include "training/data/find_files.h"
 
 namespace oneflow {
 namespace {
 
 std::string Hex(uint64_t hash) { return absl::StrCat(absl::Hex(hash, absl::kZeroPad16)); }
 
-// With the index and the facts of each .bin that has them beside it (docs/data.md): they are read,
+// With the index, the facts and the chats of each .bin that has them beside it (docs/data.md): they are read,
 // too.
 std::vector<std::string> WithCompanions(const std::vector<std::string>& paths) {
   std::vector<std::string> all;
@@ -31,7 +32,7 @@ std::vector<std::string> WithCompanions(const std::vector<std::string>& paths) {
     std::filesystem::path index(path);
     std::error_code error;
     if (index.extension() != ".bin") continue;
-    for (const char* extension : {".idx", ".meta.json"}) {
+    for (const char* extension : {".idx", ".meta.json", ".chats"}) {
       if (std::filesystem::exists(index.replace_extension(extension), error)) all.push_back(index);
       index = path;
     }
@@ -43,7 +44,11 @@ std::vector<std::string> WithCompanions(const std::vector<std::string>& paths) {
 absl::StatusOr<std::string> ComputeDigest(const std::string& flag, const std::string& list) {
   constexpr int64_t kEnd = 1 << 16;
   ASSIGN_OR_RETURN(const DataList data, ParseDataList(flag, list));
-  const std::vector<std::string>& paths = data.files;
+  std::vector<std::string> paths;
+  for (const std::string& name : data.files) {
+    ASSIGN_OR_RETURN(FoundFiles found, FindFiles(name));
+    paths.insert(paths.end(), found.paths.begin(), found.paths.end());
+  }
   std::string all;
   for (const double weight : data.weights) absl::StrAppend(&all, "weight ", weight, "\n");
   int64_t total = 0;

@@ -10,8 +10,12 @@
 #include "tools/oneflow/cli/data_list.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/model/encode_text_file.h"
+#include "tools/oneflow/model/load_text_tokenizer.h"
 #include "tools/oneflow/model/warn_of_text.h"
 #include "training/checkpoint/base.h"
+#include "training/data/doubt_text.h"
+#include "training/data/find_files.h"
+#include "training/data/text_reader.h"
 #include "training/data/token_file_meta.h"
 #include "training/tokenizer/tokenizer.h"
 #include "training/trainer/resume.h"
@@ -28,7 +32,7 @@ struct LoadedTokenizer {
 };
 
 absl::StatusOr<LoadedTokenizer> LoadWithFiles(const std::string& spec) {
-  ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(spec));
+  ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTextTokenizer(spec));
   ASSIGN_OR_RETURN(TokenizerFiles files,
                    ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops, tokenizer.config));
   return LoadedTokenizer{std::move(tokenizer), std::make_shared<TokenizerFiles>(std::move(files))};
@@ -44,6 +48,7 @@ class TextTokenizer {
     made.token_bytes_ = run.token_bytes();
     made.end_of_text_id_ = run.has_end_of_text_id() ? run.end_of_text_id() : -1;
     made.documents_ = options.documents;
+    if (run.has_key()) made.key_ = run.key();
     if (run.has_tokenizer()) {
       RETURN_IF_ERROR(made.Load(run.tokenizer()));
       made.files_ = made.loaded_->files;
@@ -65,10 +70,13 @@ class TextTokenizer {
 
   // Opens a file of data; text is encoded.
   absl::StatusOr<TokenFile> Open(const std::string& path) {
-    ASSIGN_OR_RETURN(TokenFile file, OpenTokenFile(path, token_bytes_));
-    const bool text = file.tokenizer == BytesTokenizerId() && file.token_bytes == 1;
-    if (!text) return file;
-    RETURN_IF_ERROR(WarnOfText(file.file));
+    const bool packed = HoldsPackedText(path);
+    std::optional<TokenFile> file;
+    if (!packed) {
+      ASSIGN_OR_RETURN(file, OpenTokenFile(path, token_bytes_));
+      const bool text = file->tokenizer == BytesTokenizerId() && file->token_bytes == 1;
+      if (!text) return *std::move(file);
+    }
     if (files_ == nullptr && !bytes_) {
       return InputError(
           path,
@@ -76,9 +84,14 @@ class TextTokenizer {
               (no_tokenizer_.empty() ? "" : ": " + no_tokenizer_),
           "give the --tokenizer of the model; --tokenizer=bytes if a byte is a token");
     }
-    if (files_ == nullptr || files_->files.empty()) return file;
-    RETURN_IF_ERROR(LoadFromCheckpoint());
-    return EncodeTextFile(path, loaded_->tokenizer, documents_);
+    const bool bytes = files_ == nullptr || files_->files.empty();
+    if (bytes && !packed) {
+      ASSIGN_OR_RETURN(const std::string doubt, DoubtText(file->file));
+      WarnOfText(path, doubt);
+      return *std::move(file);
+    }
+    RETURN_IF_ERROR(bytes ? LoadBytes() : LoadFromCheckpoint());
+    return EncodeTextFile(path, loaded_->tokenizer, documents_, key_);
   }
 
   // The token that ends a document, by these files or else by the notes of the checkpoint.
@@ -98,6 +111,8 @@ class TextTokenizer {
     return absl::OkStatus();
   }
 
+  absl::Status LoadBytes() { return loaded_ ? absl::OkStatus() : Load("bytes"); }
+
   absl::Status LoadFromCheckpoint() {
     if (loaded_) return absl::OkStatus();
     RETURN_IF_ERROR(Load(TokenizerSpecIn(folder_)));
@@ -113,6 +128,7 @@ class TextTokenizer {
   bool given_ = false;
   bool bytes_ = true;  // without files, text is bytes: there is no model that was made otherwise
   bool documents_ = false;
+  std::string key_ = "text";
   int token_bytes_ = 0;
   int64_t end_of_text_id_ = -1;  // that the user names
 };
@@ -121,10 +137,15 @@ absl::StatusOr<TokenMixture> OpenMixture(const std::string& flag, const DataList
                                          const ModelFacts& model, TextTokenizer* tokenizer) {
   std::vector<TokenDataset> datasets;
   std::vector<TokenFile> files;
-  for (const std::string& path : list.files) {
-    ASSIGN_OR_RETURN(TokenFile file, tokenizer->Open(path));
-    files.push_back(std::move(file));
-    if (list.weights.empty() && files.size() < list.files.size()) continue;
+  for (size_t i = 0; i < list.files.size(); ++i) {
+    ASSIGN_OR_RETURN(const FoundFiles found, FindFiles(list.files[i]));
+    for (const std::string& path : found.paths) {
+      // Other files of a folder are no data that were meant.
+      if (found.folder) RETURN_IF_ERROR(LookAtText(path).status());
+      ASSIGN_OR_RETURN(TokenFile file, tokenizer->Open(path));
+      files.push_back(std::move(file));
+    }
+    if (list.weights.empty() && i + 1 < list.files.size()) continue;
     ASSIGN_OR_RETURN(TokenDataset data,
                      TokenDataset::Make(std::exchange(files, {}), model.vocab, model.sequence));
     datasets.push_back(std::move(data));
@@ -168,7 +189,7 @@ struct FoundTokenizer {
 // The files that `oneflow data` put beside a token file of tokenizer `id`.
 absl::StatusOr<FoundTokenizer> FindBesideData(const DataList& list, const TokenizerId& id) {
   for (const std::string& path : list.files) {
-    if (!path.ends_with(".bin")) continue;
+    if (!path.ends_with(".bin")) continue;  // patterns among them: names of one kind
     ASSIGN_OR_RETURN(const std::optional<TokenFileMeta> meta, ReadTokenFileMeta(path));
     const std::string folder = TokenizerFolder(path), spec = TokenizerSpecIn(folder);
     if (!meta || !meta->tokenizer.known() || spec.empty()) continue;
