@@ -93,8 +93,7 @@ TEST_CASE("Every mesh up to 8 devices") {
         SmallResult of_first;  // any number of stages has its bits
         for (const int pipe : {1, 2, 3, 4, 8}) {
           if (data * tensor * pipe > 8) continue;
-          const std::string mesh =
-              absl::StrCat("pipe=", pipe, ",data=", data, ",tensor=", tensor);
+          const std::string mesh = absl::StrCat("pipe=", pipe, ",data=", data, ",tensor=", tensor);
           INFO(mesh);
           const SmallResult result = Train(With(run, "--mesh=" + mesh));
           CHECK(LargestDifference(result, one) < 1e-5);
