@@ -135,6 +135,12 @@ constexpr FrontEndPass kPasses[] = {
      [](FrontEndState* s) {
        return GivePositions(&s->draft.graph, s->plan.recipe().documents(), &s->draft.notes);
      }},
+    {"mask_labels",
+     [](const FrontEndState& s) { return !IsFed(s) && s.plan.recipe().masked_labels(); },
+     [](FrontEndState* s) {
+       MaskLabels(&s->draft.graph);
+       return absl::OkStatus();
+     }},
     {"join_positions", IsFed,
      [](FrontEndState* s) {
        JoinPositions(&s->draft.graph);

@@ -152,6 +152,16 @@ std::string_view IdleExtraInFlight(const PlanCase& plan) {
                 "the mesh has no axis pipe of 2 or more devices");
 }
 
+std::string_view IdleMaskedLabels(const PlanCase& plan) {
+  const auto& ops = plan.graph.op();
+  const bool has_loss = std::any_of(ops.begin(), ops.end(), [](const proto::Op& op) {
+    return op.kind() == "softmax_cross_entropy";
+  });
+  if (!plan.recipe.masked_labels()) return "";
+  if (plan.recipe.documents()) return "--documents has labels counted already";
+  return Unless(has_loss, "the graph has no loss over labels");
+}
+
 std::string_view IdleLossPieces(const PlanCase& plan) {
   const int64_t tokens = CountTokens(plan);
   return Unless(tokens == 0 || plan.recipe.loss_pieces() <= tokens,

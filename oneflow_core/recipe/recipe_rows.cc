@@ -224,6 +224,10 @@ const Row kRecipeRows[] = {
     {.name = "documents", .default_text = "false", .group = kDataGroup, .bits = Bits::kValues,
      .sentence = "Samples are packed documents: none sees another, positions begin anew, no label "
                  "is of the next one."},
+    {.name = "masked_labels", .default_text = "false", .group = kDataGroup, .rare = kRare,
+     .bits = Bits::kValues, .idle = IdleMaskedLabels,
+     .sentence = "Some labels of the data do not count, as in chats: the loss is the mean over "
+                 "those of the global batch that do. `train` sets it where --data needs it."},
     {.name = "state_layouts", .default_text = "false", .group = kMemoryGroup, .is_flag = false,
      .sentence = "The plan's graph states the layouts that were chosen."},
     // clang-format on

@@ -45,6 +45,10 @@ const Row kRunRows[] = {
     {.name = "steps", .value = "N", .default_text = "100", .group = kRunGroup, .least = 1,
      .most = kMostSteps, .foreign = "train_iters training_steps max_iters max_steps",
      .sentence = "Steps of the run."},
+    {.name = "epochs", .value = "N", .group = kRunGroup, .least = 1, .most = kMostSteps,
+     .bits = Bits::kValues, .foreign = "num_train_epochs num_epochs",
+     .sentence = "Passes over --data, each in another order that the seed gives: they make the "
+                 "number of steps. Default: none, and samples are drawn with replacement."},
     {.name = "seed", .value = "N", .default_text = "1", .group = kRunGroup, .bits = Bits::kValues,
      .sentence = "Seed of the weights and of the order of the data."},
     {.name = "resume", .value = "true|false|auto", .default_text = "false", .group = kRunGroup,
@@ -97,6 +101,10 @@ const Row kRunRows[] = {
      .bits = Bits::kValues,
      .sentence = "With --documents: the token that ends a document. Default: that of the "
                  "tokenizer."},
+    {.name = "long_chats", .value = "truncate|drop|error", .default_text = "truncate",
+     .group = kDataGroup, .rare = true, .bits = Bits::kValues,
+     .sentence = "Chats of more tokens than the model's sequence lose their end, are left out, or "
+                 "are refused."},
     {.name = "token_bytes", .value = "2|4", .group = kDataGroup, .rare = true,
      .bits = Bits::kValues,
      .sentence = "Bytes of an id in files of token ids without a header. Default: 2, unless the "
