@@ -1,7 +1,5 @@
 // oneflow data: tokenises text into the files that training reads.
-#include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,14 +7,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/plan_text.h"
-#include "tools/oneflow/cli/check_outputs.h"
+#include "oneflow_core/recipe/check_needs.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/model/chat_data.h"
+#include "tools/oneflow/model/data_folder.h"
 #include "tools/oneflow/model/text_progress.h"
 #include "tools/oneflow/model/tokenize_text.h"
 #include "tools/oneflow/model/warn_of_text.h"
@@ -52,36 +51,6 @@ absl::StatusOr<Texts> OpenTexts(const TokenizerId& tokenizer) {
     if (tokenizer != BytesTokenizerId()) WarnOfEncoding(file.path(), texts.documents.back());
   }
   return texts;
-}
-
-// The files that are written, and those of an earlier text that are removed.
-constexpr std::string_view kTrain = "train.bin", kValidation = "val.bin";
-constexpr std::string_view kFiles[] = {kTrain,
-                                       "train.idx",
-                                       "train.meta.json",
-                                       kValidation,
-                                       "val.idx",
-                                       "val.meta.json",
-                                       "tokenizer/vocab.json",
-                                       "tokenizer/merges.txt",
-                                       "tokenizer/tokenizer.json",
-                                       "tokenizer/tokenizer.model",
-                                       "tokenizer/tokenizer_config.json"};
-
-std::string OutputPath(std::string_view name) { return FLAGS_out + "/" + std::string(name); }
-
-// The folder is there, or is made; nothing in it is lost that is read.
-absl::Status MakeFolder(const Arguments& args) {
-  if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=run/data");
-  for (const std::string_view file : kFiles) {
-    RETURN_IF_ERROR(CheckNotRead(args, "--out=" + FLAGS_out, OutputPath(file)));
-  }
-  std::error_code error;
-  std::filesystem::create_directories(FLAGS_out, error);
-  const int why = error ? error.value() : ENOTDIR;
-  if (std::filesystem::is_directory(FLAGS_out, error)) return absl::OkStatus();
-  return WriteError("--out=" + FLAGS_out, "is no folder and cannot be made one", why,
-                    "name a folder that can be written to");
 }
 
 absl::StatusOr<TextSplit> Split(const Texts& texts, const Tokenizer& tokenizer) {
@@ -159,6 +128,9 @@ absl::Status PrintFiles(const std::vector<TokenizedFile>& files, const std::stri
 
 absl::Status Data(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  RETURN_IF_ERROR(CheckNeeds(RunRows(), run));
+  if (run.chat()) return WriteChatData(args, run);
+  if (run.has_data()) return InputError("--data", "acts only with --chat", "write --text=FILE");
   const std::string spec = run.has_tokenizer() ? run.tokenizer() : "bytes";
   TokenizeOptions options;
   ASSIGN_OR_RETURN(options.format, ParseTokenFormat(FLAGS_token_format));
@@ -169,7 +141,7 @@ absl::Status Data(const Arguments& args) {
   }
   ASSIGN_OR_RETURN(const Texts texts, OpenTexts(tokenizer.id));
   ASSIGN_OR_RETURN(const TextSplit split, Split(texts, tokenizer));
-  RETURN_IF_ERROR(MakeFolder(args));
+  RETURN_IF_ERROR(MakeDataFolder(args));
 
   TextProgress progress(split.train.bytes() + split.validation.bytes());
   options.on_progress = [&](int64_t bytes) { progress.Add(bytes); };
@@ -181,7 +153,7 @@ absl::Status Data(const Arguments& args) {
   // All is encoded before the first file gets its name: what fails leaves the folder as it was.
   std::vector<Written> parts;
   for (const auto& [part, name] :
-       {std::pair(&split.train, kTrain), {&split.validation, kValidation}}) {
+       {std::pair(&split.train, kTrainFile), {&split.validation, kValidationFile}}) {
     if (part->pieces.empty()) continue;
     const std::string path = OutputPath(name);
     ASSIGN_OR_RETURN(EncodedText encoded, EncodeText(*part, tokenizer, path, options));
@@ -196,8 +168,9 @@ absl::Status Data(const Arguments& args) {
     files.push_back({path, part.bytes(), encoded.file.tokens(), encoded.file.token_bytes()});
   }
   // One of an earlier text may be there.
-  if (split.validation.pieces.empty()) RETURN_IF_ERROR(RemoveTokenFile(OutputPath(kValidation)));
-  RETURN_IF_ERROR(WriteTokenizerFiles(tokenizer_files, TokenizerFolder(OutputPath(kTrain))));
+  if (split.validation.pieces.empty())
+    RETURN_IF_ERROR(RemoveTokenFile(OutputPath(kValidationFile)));
+  RETURN_IF_ERROR(WriteTokenizerFiles(tokenizer_files, TokenizerFolder(OutputPath(kTrainFile))));
   return PrintFiles(files, spec, tokenizer, progress);
 }
 
@@ -207,7 +180,8 @@ Verb DataVerb() {
   return {verbs::kData, "tokenise text into train.bin and val.bin",
           "oneflow data --text=book.txt --tokenizer=bytes --out=run/data --val_fraction=0.1\n"
           "oneflow data --text=a.txt,b.txt --tokenizer=gpt2:models/gpt2 --end_of_text "
-          "--token_format=megatron --out=run/data\n",
+          "--token_format=megatron --out=run/data\n"
+          "oneflow data --chat --data=chats.jsonl --tokenizer=models/qwen --out=run/data\n",
           Data};
 }
 
