@@ -11,6 +11,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -39,10 +40,12 @@ class AddedTokens {
   bool MaySpan(std::string_view text, size_t at) const;
 
  private:
+  bool MaySpan(const PieceTrie& pass, std::string_view text, size_t at) const;
   void SplitBy(size_t pass, std::string_view text, const OnPart& on_part) const;
 
   Normalizer normalize_;
-  std::array<PieceTrie, 2> passes_;  // not normalized, normalized
+  std::array<PieceTrie, 2> passes_;         // not normalized, normalized
+  std::array<std::bitset<256>, 2> firsts_;  // the first bytes of their tokens
   std::array<bool, 2> empty_ = {true, true};
   std::vector<AddedToken> tokens_;  // by id, without their texts; `special`: it stays text
   size_t longest_ = 0;              // bytes of a token

@@ -11,7 +11,7 @@
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/temporary_directory.h"
 #include "training/tokenizer/load_for_test.h"
-#include "training/tokenizer/nfc.h"
+#include "training/tokenizer/normal_form.h"
 
 namespace oneflow {
 namespace {

@@ -16,6 +16,7 @@
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/chat_data.h"
 #include "tools/oneflow/model/data_folder.h"
+#include "tools/oneflow/model/load_text_tokenizer.h"
 #include "tools/oneflow/model/text_progress.h"
 #include "tools/oneflow/model/tokenize_text.h"
 #include "tools/oneflow/model/warn_of_text.h"
@@ -134,7 +135,7 @@ absl::Status Data(const Arguments& args) {
   const std::string spec = run.has_tokenizer() ? run.tokenizer() : "bytes";
   TokenizeOptions options;
   ASSIGN_OR_RETURN(options.format, ParseTokenFormat(FLAGS_token_format));
-  ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTokenizer(spec));
+  ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTextTokenizer(spec));
   options.end_of_text = FLAGS_end_of_text;
   if (options.end_of_text && !tokenizer.end_of_text) {
     return InputError("--end_of_text", "the tokenizer has no such token", "leave the flag out");

@@ -23,6 +23,7 @@
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/language_model.h"
+#include "tools/oneflow/model/load_text_tokenizer.h"
 #include "tools/oneflow/model/sampler.h"
 #include "tools/oneflow/model/talk.h"
 #include "tools/oneflow/model/text_stream.h"
@@ -96,7 +97,8 @@ absl::StatusOr<Tokenizer> TokenizerToUse(const proto::Run& run, const Checkpoint
   const std::string spec = contained             ? TokenizerSpecIn(folder)
                            : run.has_tokenizer() ? run.tokenizer()
                                                  : "bytes";
-  ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(spec, {.special = run.chat()}));
+  ASSIGN_OR_RETURN(Tokenizer tokenizer,
+                   run.chat() ? LoadTokenizer(spec, {.special = true}) : LoadTextTokenizer(spec));
   const std::string where = contained ? spec : "--tokenizer=" + spec;
   RETURN_IF_ERROR(CheckTokenizer(folder, checkpoint.tokenizer(), where, tokenizer.id, PrintNotice));
   // The checkpoint may know of more ends than the tokenizer's files tell.

@@ -11,6 +11,7 @@
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/model/encode_chat_file.h"
 #include "tools/oneflow/model/encode_text_file.h"
+#include "tools/oneflow/model/load_text_tokenizer.h"
 #include "tools/oneflow/model/warn_of_text.h"
 #include "training/chat/chat_template.h"
 #include "training/checkpoint/checkpoint.h"
@@ -29,9 +30,10 @@ struct LoadedTokenizer {
   FilesPointer files;
 };
 
-absl::StatusOr<LoadedTokenizer> LoadWithFiles(const std::string& spec,
-                                              const TokenizerOptions& options = {}) {
-  ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(spec, options));
+// Chats hold special tokens, whatever --special says of text.
+absl::StatusOr<LoadedTokenizer> LoadWithFiles(const std::string& spec, bool chat = false) {
+  ASSIGN_OR_RETURN(Tokenizer tokenizer,
+                   chat ? LoadTokenizer(spec, {.special = true}) : LoadTextTokenizer(spec));
   ASSIGN_OR_RETURN(TokenizerFiles files,
                    ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops, tokenizer.config));
   return LoadedTokenizer{std::move(tokenizer), std::make_shared<TokenizerFiles>(std::move(files))};
@@ -111,7 +113,7 @@ class TextTokenizer {
 
  private:
   absl::Status Load(const std::string& spec) {
-    ASSIGN_OR_RETURN(loaded_, LoadWithFiles(spec, {.special = chat_}));
+    ASSIGN_OR_RETURN(loaded_, LoadWithFiles(spec, chat_));
     if (end_of_text_id_ >= 0) loaded_->tokenizer.end_of_text = end_of_text_id_;
     return absl::OkStatus();
   }
