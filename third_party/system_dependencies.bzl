@@ -96,6 +96,18 @@ def system_dependencies():
         packages = ["libyaml-cpp-dev"],
     )
     system_library(
+        name = "system_zlib",
+        headers = ["zlib.h"],
+        linkopts = ["-lz"],
+        packages = ["zlib1g-dev"],
+    )
+    system_library(
+        name = "system_zstd",
+        headers = ["zstd.h"],
+        linkopts = ["-lzstd"],
+        packages = ["libzstd-dev"],
+    )
+    system_library(
         name = "system_toml",
         headers = ["toml++/toml.h"],
         packages = ["libtomlplusplus-dev"],

@@ -5,13 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "nlohmann/json.hpp"
 #include "oneflow_core/base/stand_in.h"
 #include "oneflow_core/base/status.h"
+#include "training/data/doubt_text.h"
+#include "training/data/json_lines.h"
 
 namespace oneflow {
 namespace {
@@ -21,14 +23,30 @@ using namespace std::string_view_literals;
 constexpr int64_t kHead = 1 << 14;
 // Bytes of lines of JSON that are looked at, and where fewer than two lines are in them.
 constexpr int64_t kFirstLines = 1 << 16, kLongestLines = 1 << 24;
+// Of what is not unpacked yet to its end. Units of any size divide it.
+constexpr int64_t kUnknownSize = int64_t{1} << 60;
 
 std::string_view NameInPath(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+// Where the bytes to look at come from: a file, or what is unpacked of one.
+struct Source {
+  std::string path;
+  std::string_view name;  // without folder and, unpacked, without what says how it was packed
+  int64_t size = 0;
+  // Bytes [at, at + bytes) of them, as far as there are any.
+  std::function<absl::StatusOr<std::string>(int64_t at, int64_t bytes)> read;
+};
 
 absl::StatusOr<std::string> ReadPart(const DataFile& file, int64_t at, int64_t bytes) {
   std::string part(std::max<int64_t>(0, std::min(bytes, file.size() - at)), '\0');
   if (part.empty()) return part;
   RETURN_IF_ERROR(file.Read(at, std::as_writable_bytes(std::span(part))));
   return part;
+}
+
+Source SourceFrom(const DataFile& file) {
+  return {file.path(), NameInPath(file.path()), file.size(),
+          [&file](int64_t at, int64_t bytes) { return ReadPart(file, at, bytes); }};
 }
 
 template <typename T>
@@ -54,49 +72,22 @@ struct Contents {
   }
 };
 
-// The first byte that is no UTF-8; the size where all are.
-size_t FindNoUtf8(std::string_view text) {
-  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-  const auto size = static_cast<utf8proc_ssize_t>(text.size());
-  for (utf8proc_ssize_t at = 0; at < size;) {
-    utf8proc_int32_t character;
-    const utf8proc_ssize_t length = utf8proc_iterate(bytes + at, size - at, &character);
-    if (length <= 0) return at;
-    at += length;
-  }
-  return text.size();
-}
-
 // `truncated`: a character at the end may go on.
 bool IsUtf8(std::string_view text, bool truncated) {
   return FindNoUtf8(text) + (truncated ? 3 : 0) >= text.size();
 }
 
-int64_t CountControls(std::string_view text) {
-  return std::count_if(text.begin(), text.end(), [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte < 32 && (byte < '\b' || byte > '\r') && byte != 27;
-  });
-}
-
-// Zero bytes, and control characters that are neither white space, backspaces nor escapes.
-std::string FindBinary(std::string_view head) {
-  const int64_t zeros = std::count(head.begin(), head.end(), '\0'), controls = CountControls(head);
-  const auto bytes = std::ssize(head);
-  if (zeros > 0) return absl::StrCat("holds ", zeros, " zero bytes in its first ", bytes);
-  if (controls * 20 <= bytes) return "";
-  return absl::StrCat("holds ", controls, " control characters in its first ", bytes, " bytes");
-}
-
-absl::StatusOr<Contents> ReadContents(const DataFile& file) {
+absl::StatusOr<Contents> ReadContents(const Source& source) {
   Contents made;
-  made.name = NameInPath(file.path());
-  made.size = file.size();
-  ASSIGN_OR_RETURN(made.head, ReadPart(file, 0, kHead));
-  ASSIGN_OR_RETURN(made.tail, ReadPart(file, std::max<int64_t>(0, file.size() - 16), 16));
+  made.name = source.name;
+  made.size = source.size;
+  ASSIGN_OR_RETURN(made.head, source.read(0, kHead));
+  if (source.size < kUnknownSize) {
+    ASSIGN_OR_RETURN(made.tail, source.read(std::max<int64_t>(0, source.size - 16), 16));
+  }
   made.binary = FindBinary(made.head);
   made.text = made.head.find('\0') == std::string::npos &&
-              IsUtf8(made.head, std::ssize(made.head) < file.size());
+              IsUtf8(made.head, std::ssize(made.head) < source.size);
   return made;
 }
 
@@ -226,10 +217,13 @@ struct Kind {
   std::string_view magic;                 // at the begin
   bool (*is)(const Contents&) = nullptr;  // a further condition
   bool weak = false;                      // ids may begin so
+  TextKind table = TextKind::kPlain;      // of which the text of a column can be read
+  Packing packing = Packing::kNone;       // which ByteStream unpacks
 };
 
 constexpr char kUnpack[] = "unpack it first, and give the text";
 constexpr char kTable[] = "write the text of its rows to a file, and give that";
+constexpr char kColumn[] = "give it as text, whose --key names the column";
 constexpr char kModel[] = "give text, or token ids that `oneflow data` writes";
 constexpr char kConvert[] = "write its text to a file in UTF-8, and give that";
 constexpr char kUtf16[] = "convert it: iconv -f UTF-16 -t UTF-8 FILE > text.txt";
@@ -238,9 +232,9 @@ constexpr char kUtf32[] = "convert it: iconv -f UTF-32 -t UTF-8 FILE > text.txt"
 // The first row that fits counts.
 constexpr Kind kKinds[] = {
     {"is compressed with gzip", "unpack it first: gzip -dk FILE", " .gz .tgz", "\x1f\x8b\x08"sv,
-     IsGzip},
+     IsGzip, false, TextKind::kPlain, Packing::kGzip},
     {"is compressed with zstd", "unpack it first: zstd -d FILE", " .zst .zstd .tzst",
-     "\x28\xb5\x2f\xfd"sv},
+     "\x28\xb5\x2f\xfd"sv, nullptr, false, TextKind::kPlain, Packing::kZstd},
     {"is compressed with xz", "unpack it first: xz -dk FILE", " .xz .txz .lzma", "\xfd\x37zXZ\0"sv},
     {"is compressed with bzip2", "unpack it first: bzip2 -dk FILE", " .bz2 .tbz", "BZh"sv,
      [](const Contents& c) { return c.Has("1AY&SY", 4); }},
@@ -258,11 +252,12 @@ constexpr Kind kKinds[] = {
     {"is a RAR archive", kUnpack, " .rar", "Rar!\x1a\x07"sv},
     {"is a tar archive", "unpack it first: tar -xf FILE, and give the texts in it", " .tar", "",
      IsTar},
-    {"is a Parquet table", kTable, " .parquet", "PAR1", EndsAsItBegins},
+    {"is a Parquet table", kColumn, " .parquet", "PAR1", EndsAsItBegins, false, TextKind::kParquet},
     {"is an encrypted Parquet table", kTable, "", "PARE", EndsAsItBegins},
-    {"is an Arrow or Feather table", kTable, " .arrow .feather .ipc", "ARROW1\0\0"sv},
-    {"is an Arrow stream, as of Hugging Face's datasets", kTable, "", "\xff\xff\xff\xff"sv,
-     IsArrowStream},
+    {"is an Arrow or Feather table", kColumn, " .arrow .feather .ipc", "ARROW1\0\0"sv, nullptr,
+     false, TextKind::kArrowFile},
+    {"is an Arrow stream, as of Hugging Face's datasets", kColumn, "", "\xff\xff\xff\xff"sv,
+     IsArrowStream, false, TextKind::kArrowStream},
     {"is a Feather table", kTable, "", "FEA1", EndsAsItBegins},
     {"is an Avro table", kTable, " .avro", "Obj\x01"sv},
     {"is an ORC table", kTable, " .orc", "ORC", IsBinary, true},
@@ -327,34 +322,16 @@ std::string_view SkipSpace(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
 }
 
-// One value of JSON, in which Python's NaN and Infinity are numbers.
-bool IsJson(std::string_view line) {
-  std::string plain;
-  bool quoted = false;
-  for (size_t at = 0; at < line.size(); ++at) {
-    const std::string_view rest = line.substr(at);
-    if (line[at] == '"') quoted = !quoted;
-    if (quoted && line[at] == '\\' && rest.size() > 1) plain += line[at++];
-    const size_t name = quoted                         ? 0
-                        : rest.starts_with("NaN")      ? 3
-                        : rest.starts_with("Infinity") ? 8
-                                                       : 0;
-    plain += name > 0 ? '0' : line[at];
-    at += name > 0 ? name - 1 : 0;
-  }
-  return nlohmann::json::accept(plain);
-}
-
-// The kind of lines of JSON, and the filter of jq that finds their texts.
+// The kind of lines of JSON, and the filter of jq that finds their texts; null: --key finds them.
 struct JsonLines {
   const char *each, *filter;
 };
 
 // All lines of the first block are JSON objects, and there are two: one is a document. The last of
 // a file may be truncated. A name that says so needs but the beginning of one value.
-absl::StatusOr<std::optional<JsonLines>> FindJsonLines(const DataFile& file,
+absl::StatusOr<std::optional<JsonLines>> FindJsonLines(const Source& source,
                                                        const Contents& contents) {
-  static constexpr JsonLines kObjects = {"an object", ".text"};
+  static constexpr JsonLines kObjects = {"an object", nullptr};
   const std::string_view head = contents.head;
   const size_t mark = head.starts_with("\xef\xbb\xbf") ? 3 : 0;
   const std::string_view begin = SkipSpace(head.substr(mark));
@@ -373,12 +350,14 @@ absl::StatusOr<std::optional<JsonLines>> FindJsonLines(const DataFile& file,
   if (!begin.starts_with('{')) return std::nullopt;
   for (const int64_t block : {kFirstLines, kLongestLines}) {
     const auto at = std::ssize(head) - std::ssize(begin);
-    ASSIGN_OR_RETURN(const std::string text, ReadPart(file, at, block));
+    ASSIGN_OR_RETURN(const std::string text, source.read(at, block));
     int lines = 0;
     for (std::string_view rest = text; !rest.empty(); ++lines) {
       const size_t end = rest.find('\n');
       const std::string_view line = rest.substr(0, end);
-      if (end == rest.npos && at + block < contents.size) break;  // the block ends here, no line
+      if (end == rest.npos && std::ssize(text) == block && at + block < contents.size) {
+        break;  // the block ends here, no line
+      }
       const bool truncated = end == rest.npos && begins_object(line);
       if (!line.starts_with('{') || !(truncated || IsJson(line))) return std::nullopt;
       rest = SkipSpace(rest.substr(line.size()));
@@ -388,39 +367,84 @@ absl::StatusOr<std::optional<JsonLines>> FindJsonLines(const DataFile& file,
   return std::nullopt;
 }
 
-absl::Status Refuse(const DataFile& file, const Kind& kind, std::string_view how = "") {
-  return InputError(file.path(), absl::StrCat(kind.what, ToAbsl(how)),
-                    absl::StrReplaceAll(kind.hint, {{"FILE", file.path()}}));
+absl::Status Refuse(const Source& source, const Kind& kind, std::string_view how = "") {
+  const bool unpacked = source.name != NameInPath(source.path);
+  return InputError(source.path,
+                    absl::StrCat(unpacked ? "unpacked, it " : "", kind.what, ToAbsl(how)),
+                    unpacked ? "unpack it first, and see what it is"
+                             : absl::StrReplaceAll(kind.hint, {{"FILE", source.path}}));
+}
+
+absl::StatusOr<TextKind> Recognize(const Source& source) {
+  ASSIGN_OR_RETURN(const Contents contents, ReadContents(source));
+  RETURN_IF_ERROR(CheckNoPointer(source.path, contents.head));
+  for (const Kind& kind : kKinds) {
+    if (!Fits(kind, contents)) continue;
+    const bool packed = source.name != NameInPath(source.path);
+    if (kind.table != TextKind::kPlain && !packed) return kind.table;
+    return Refuse(source, kind);
+  }
+  for (const Kind& kind : kEncodings) {
+    if (Fits(kind, contents)) return Refuse(source, kind);
+  }
+  for (const Kind& kind : kKinds) {
+    if (contents.binary.empty() || !HasName(kind, contents)) continue;
+    return Refuse(source, kind, ", by its name, and " + contents.binary);
+  }
+  ASSIGN_OR_RETURN(const std::optional<JsonLines> lines, FindJsonLines(source, contents));
+  if (!lines) return TextKind::kPlain;
+  if (lines->filter == nullptr) return TextKind::kJsonLines;
+  return InputError(source.path,
+                    absl::StrCat("holds JSON Lines: each line is ", lines->each, ", and no object"),
+                    absl::StrCat("write the text in it to a file: jq -r ", lines->filter, " ",
+                                 source.path, " > text.txt"));
 }
 
 }  // namespace
 
+Packing FindPacking(std::string_view head) {
+  Contents contents;
+  contents.head = head;
+  for (const Kind& kind : kKinds) {
+    if (kind.packing != Packing::kNone && Fits(kind, contents)) return kind.packing;
+  }
+  return Packing::kNone;
+}
+
+absl::StatusOr<TextKind> RecognizeText(const DataFile& file) { return Recognize(SourceFrom(file)); }
+
+absl::StatusOr<TextKind> RecognizeText(
+    const std::string& path, const std::function<absl::StatusOr<std::string_view>(size_t)>& peek) {
+  Source source{path, NameInPath(path), kUnknownSize, nullptr};
+  for (const std::string_view packed : {".gz", ".zst", ".zstd"}) {
+    if (source.name.ends_with(packed)) source.name.remove_suffix(packed.size());
+  }
+  // Unpacked, and without a name that says more.
+  if (source.name == NameInPath(path)) source.name = "";
+  ASSIGN_OR_RETURN(const std::string_view head, peek(kHead));
+  if (std::ssize(head) < kHead) source.size = std::ssize(head);
+  source.read = [&](int64_t at, int64_t bytes) -> absl::StatusOr<std::string> {
+    ASSIGN_OR_RETURN(const std::string_view all, peek(at + bytes));
+    return std::string(all.substr(std::min<size_t>(at, all.size()), bytes));
+  };
+  return Recognize(source);
+}
+
 absl::Status CheckIsText(const DataFile& file) {
-  ASSIGN_OR_RETURN(const Contents contents, ReadContents(file));
-  RETURN_IF_ERROR(CheckNoPointer(file.path(), contents.head));
-  for (const Kind& kind : kKinds) {
-    if (Fits(kind, contents)) return Refuse(file, kind);
-  }
-  for (const Kind& kind : kEncodings) {
-    if (Fits(kind, contents)) return Refuse(file, kind);
-  }
-  for (const Kind& kind : kKinds) {
-    if (contents.binary.empty() || !HasName(kind, contents)) continue;
-    return Refuse(file, kind, ", by its name, and " + contents.binary);
-  }
-  ASSIGN_OR_RETURN(const std::optional<JsonLines> lines, FindJsonLines(file, contents));
-  if (!lines) return absl::OkStatus();
-  return InputError(file.path(),
-                    absl::StrCat("holds JSON Lines: each line is ", lines->each, ", and no text"),
-                    absl::StrCat("write the text in it to a file: jq -r ", lines->filter, " ",
-                                 file.path(), " > text.txt"));
+  ASSIGN_OR_RETURN(const TextKind kind, RecognizeText(file));
+  if (kind == TextKind::kPlain) return absl::OkStatus();
+  const auto* table = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                   [kind](const Kind& one) { return one.table == kind; });
+  if (table != std::end(kKinds)) return Refuse(SourceFrom(file), *table);
+  return InputError(file.path(), "holds JSON Lines: each line is an object", kColumn);
 }
 
 absl::Status CheckIsIds(const DataFile& file) {
-  ASSIGN_OR_RETURN(const Contents contents, ReadContents(file));
+  const Source source = SourceFrom(file);
+  ASSIGN_OR_RETURN(const Contents contents, ReadContents(source));
   RETURN_IF_ERROR(CheckNoPointer(file.path(), contents.head));
   for (const Kind& kind : kKinds) {
-    if (!kind.weak && Fits(kind, contents)) return Refuse(file, kind, ", and no token ids");
+    if (!kind.weak && Fits(kind, contents)) return Refuse(source, kind, ", and no token ids");
   }
   return absl::OkStatus();
 }
@@ -435,21 +459,6 @@ absl::Status CheckIsNoAscii(const DataFile& file) {
   return InputError(
       file.path(), "holds text, by its name it would hold token ids",
       "rename it, e.g. to end in .txt; if these are ids, say so with --token_bytes=2");
-}
-
-absl::StatusOr<std::string> DoubtText(const DataFile& file) {
-  ASSIGN_OR_RETURN(const std::string head, ReadPart(file, 0, kHead));
-  const std::string binary = FindBinary(head);
-  return binary.empty() ? "" : binary + ": is it text? Each byte is read as it is";
-}
-
-std::string DoubtUtf8(std::string_view path, std::string_view text) {
-  const size_t at = FindNoUtf8(text);
-  if (at == text.size()) return "";
-  return absl::StrCat("is no UTF-8 (byte ", at,
-                      "), for which the tokenizer was made; if it has another encoding, convert it,"
-                      " e.g.: iconv -f LATIN1 -t UTF-8 ",
-                      ToAbsl(path), " > text.txt");
 }
 
 }  // namespace oneflow

@@ -7,6 +7,7 @@
 
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/temporary_directory.h"
+#include "training/data/doubt_text.h"
 #include "training/data/token_file.h"
 
 namespace oneflow {
@@ -103,10 +104,10 @@ std::vector<Example> Refused() {
       {"a.jsonl", kLine, "holds JSON Lines"},
       {"a.jsonl", "{\"text\": \"cut off", "holds JSON Lines"},
       {"a.ndjson", "[1, 2]\n",
-       "holds JSON Lines: each line is an array, and no text; write the text in it to a file: "
+       "holds JSON Lines: each line is an array, and no object; write the text in it to a file: "
        "jq -r '.[]' /"},
       {"a.jsonl", "\"one\"\n\"two\"\n",
-       "holds JSON Lines: each line is a string, and no text; write the text in it to "
+       "holds JSON Lines: each line is a string, and no object; write the text in it to "
        "a file: jq -r . /"},
       {"a.jsonl", "\"" + Repeat("long ", 5000) + "\"\n", "holds JSON Lines: each line is a string"},
       {"a.txt", kLine + kLine, "holds JSON Lines: each line is an object"},

@@ -326,7 +326,7 @@ absl::StatusOr<TokenFile> OpenBin(DataFile file, std::span<const std::byte> head
   return OpenHeaderless(std::move(file), head, id_bytes);
 }
 
-absl::StatusOr<TokenFile> OpenText(DataFile file, std::span<const std::byte> head) {
+absl::Status CheckNoTokenFormat(const DataFile& file, std::span<const std::byte> head) {
   const std::string_view text = Text(head);
   if (text.starts_with(kPlanMagic)) return RefuseOtherKind(text, file.path(), "training data");
   if (text.starts_with(kNpyMagic)) {
@@ -342,6 +342,11 @@ absl::StatusOr<TokenFile> OpenText(DataFile file, std::span<const std::byte> hea
                       absl::StrCat("is a file of llm.c that holds ", kind->name, ", not text"),
                       "give a token file a name that ends in .bin");
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TokenFile> OpenPlainText(DataFile file, std::span<const std::byte> head) {
+  RETURN_IF_ERROR(CheckNoTokenFormat(file, head));
   RETURN_IF_ERROR(CheckIsText(file));
   const int64_t bytes = file.size();
   return TokenFile{std::move(file), 0, bytes, 1, BytesTokenizerId()};
@@ -367,11 +372,17 @@ absl::Status TokenFile::Read(int64_t first, std::span<int32_t> out) const {
   return absl::OkStatus();
 }
 
+absl::Status CheckHoldsNoTokens(const DataFile& file) {
+  std::array<std::byte, kBlock> block;
+  ASSIGN_OR_RETURN(const std::span<const std::byte> head, ReadHead(file, block));
+  return CheckNoTokenFormat(file, head);
+}
+
 absl::StatusOr<TokenFile> OpenTextFile(const std::string& path) {
   ASSIGN_OR_RETURN(DataFile file, DataFile::Open(path));
   std::array<std::byte, kBlock> block;
   ASSIGN_OR_RETURN(const std::span<const std::byte> head, ReadHead(file, block));
-  return OpenText(std::move(file), head);
+  return OpenPlainText(std::move(file), head);
 }
 
 absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path, int id_bytes) {
@@ -385,7 +396,7 @@ absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path, int id_bytes) {
   ASSIGN_OR_RETURN(const std::span<const std::byte> head, ReadHead(file, block));
   if (Text(head).starts_with(kNpyMagic)) return OpenNpy(std::move(file), Text(head));
   if (path.ends_with(".npy")) return OpenHeaderless(std::move(file), head, id_bytes);
-  if (!path.ends_with(".bin")) return OpenText(std::move(file), head);
+  if (!path.ends_with(".bin")) return OpenPlainText(std::move(file), head);
   ASSIGN_OR_RETURN(TokenFile tokens, OpenBin(std::move(file), head, id_bytes));
   ASSIGN_OR_RETURN(std::optional<ChatTable> chats, ReadChats(path, tokens.tokens));
   if (chats) tokens.chats = std::make_shared<const ChatTable>(*std::move(chats));

@@ -6,7 +6,7 @@
 //     20240520 or 20240801          uint16 (GPT-2) or uint32 (Llama 3)
 //   begins with "\x93NUMPY"          numpy.save: uint16, uint32 or int32, whatever its name
 //   any other *.bin, *.npy          ids without a header: nanoGPT's uint16, or of four bytes
-//   anything else                   text: each byte is a token
+//   anything else                   plain text: each byte is a token (text_reader.h reads others)
 //
 // All are little-endian; docs/data.md shows the bytes. Files of other kinds are refused by name
 // (recognize_data.h), and so are llm.c's evaluation, model and tokenizer files, token files under
@@ -60,8 +60,12 @@ struct TokenFile {
 // not match its header, a broken or foreign .idx, a FILE.meta.json or a FILE.chats of another .bin.
 absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path, int id_bytes = 0);
 
-// A file of text, whatever its name: its bytes are the tokens. Errors: no such file, a file that is
-// recognised as no text.
+// An input error if `file` begins as a plan, a NumPy array, an index of Megatron's or a file of
+// llm.c.
+absl::Status CheckHoldsNoTokens(const DataFile& file);
+
+// A file of plain text, whatever its name: its bytes are the tokens. Errors: no such file, a file
+// that is recognised as anything else.
 absl::StatusOr<TokenFile> OpenTextFile(const std::string& path);
 
 }  // namespace oneflow

@@ -34,6 +34,7 @@
 #include "tools/oneflow/job/job_spec.h"
 #include "tools/oneflow/job/slurm.h"
 #include "training/checkpoint/durable.h"
+#include "training/data/find_files.h"
 #include "training/job/job_keys.h"
 
 namespace oneflow {
@@ -50,10 +51,12 @@ std::string Absolute(const std::string& path) {
 
 absl::Status CheckFiles(const std::string& flag, const std::string& list) {
   ASSIGN_OR_RETURN(const DataList data, ParseDataList(flag, list));
-  for (const std::string& file : data.files) {
-    std::error_code error;
-    if (access(file.c_str(), R_OK) == 0 && !fs::is_directory(file, error)) continue;
-    return InputError("--" + flag + "=" + file, "cannot be read", "check the path");
+  for (const std::string& name : data.files) {
+    ASSIGN_OR_RETURN(const FoundFiles found, FindFiles(name));
+    for (const std::string& file : found.paths) {
+      if (access(file.c_str(), R_OK) == 0) continue;
+      return InputError("--" + flag + "=" + file, "cannot be read", "check the path");
+    }
   }
   return absl::OkStatus();
 }

@@ -16,6 +16,7 @@
 #include "tools/oneflow/model/text_progress.h"
 #include "training/chat/encode_chats.h"
 #include "training/data/chat_file.h"
+#include "training/data/find_files.h"
 #include "training/data/token_file_meta.h"
 #include "training/data/token_file_writer.h"
 #include "training/tokenizer/tokenizer_files.h"
@@ -36,10 +37,12 @@ class ChatsOfFiles {
         if (file_ == files_.size()) break;
         ASSIGN_OR_RETURN(lines_, ChatLines::Open(files_[file_++]));
       }
-      const int64_t before = lines_->position();
       ASSIGN_OR_RETURN(std::optional<ChatLine> line, lines_->Next());
-      if (progress_ != nullptr) progress_->Add(lines_->position() - before);
+      if (progress_ != nullptr && line) {
+        progress_->Add(std::ssize(line->json), before_ + lines_->position());
+      }
       if (!line) {
+        before_ += lines_->size();
         lines_.reset();
         continue;
       }
@@ -54,7 +57,7 @@ class ChatsOfFiles {
   TextProgress* const progress_;
   std::optional<ChatLines> lines_;
   size_t file_ = 0;
-  int64_t at_ = 0;
+  int64_t at_ = 0, before_ = 0;  // chats, and bytes of the files before this one
 };
 
 absl::StatusOr<int64_t> CountChats(const std::vector<std::string>& files) {
@@ -126,7 +129,12 @@ absl::Status WriteChatData(const Arguments& args, const proto::Run& run) {
   ASSIGN_OR_RETURN(TokenFormat format, ParseTokenFormat(FLAGS_token_format));
   // nanoGPT's ids have two bytes.
   if (!args.Given("token_format") && tokenizer.vocab > 1 << 16) format = TokenFormat::kLlmc;
-  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfFlag("data", run.data()));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, FilesOfFlag("data", run.data()));
+  std::vector<std::string> files;
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(const FoundFiles found, FindFiles(name));
+    files.insert(files.end(), found.paths.begin(), found.paths.end());
+  }
   ASSIGN_OR_RETURN(const int64_t chats, CountChats(files));
   int64_t bytes = 0;
   for (const std::string& file : files) {

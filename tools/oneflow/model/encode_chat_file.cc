@@ -18,9 +18,8 @@ absl::StatusOr<TokenFile> EncodeChatFile(const std::string& path, const ChatTemp
   auto table = std::make_shared<ChatTable>();
   TextProgress progress(lines.size());
   const auto next = [&]() -> absl::StatusOr<std::optional<ChatLine>> {
-    const int64_t before = lines.position();
     ASSIGN_OR_RETURN(std::optional<ChatLine> line, lines.Next());
-    progress.Add(lines.position() - before);
+    if (line) progress.Add(std::ssize(line->json), lines.position());
     return line;
   };
   const auto append = [&](std::span<const int32_t> ids, std::span<const uint8_t> marks) {

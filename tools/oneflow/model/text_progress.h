@@ -11,15 +11,16 @@ namespace oneflow {
 
 class TextProgress {
  public:
-  // `all`: bytes of text.
-  explicit TextProgress(int64_t all) : all_(all) {}
+  // `all`: bytes of the files. `what` begins each line.
+  explicit TextProgress(int64_t all, const char* what = "") : all_(all), what_(what) {}
 
-  void Add(int64_t bytes) {
+  // Bytes of text that are done, and of the files, up to the begin of the next text.
+  void Add(int64_t bytes, int64_t at) {
     done_ += bytes;
     if (SecondsSince(reported_) < 2) return;
     reported_ = Clock::now();
-    std::fprintf(stderr, "%s of %s, %.1f MB/s\n", BytesText(done_).c_str(), BytesText(all_).c_str(),
-                 bytes_per_second() / 1e6);
+    std::fprintf(stderr, "%s%s of %s, %.1f MB/s\n", what_, BytesText(at).c_str(),
+                 BytesText(all_).c_str(), bytes_per_second() / 1e6);
   }
   double seconds() const { return SecondsSince(start_); }
   double bytes_per_second() const { return static_cast<double>(done_) / seconds(); }
@@ -31,6 +32,7 @@ class TextProgress {
   }
 
   const int64_t all_;
+  const char* const what_;
   int64_t done_ = 0;
   const Clock::time_point start_ = Clock::now();
   Clock::time_point reported_ = start_;

@@ -9,6 +9,8 @@ namespace oneflow {
 namespace {
 
 constexpr size_t kPieceBytes = 1 << 20;
+constexpr int64_t kMostReach = 1 << 20, kLookAhead = 1 << 16;  // in a text that is unpacked
+constexpr size_t kMostLocations = 5;
 
 // The bytes of `text` to encode next: about a piece, or as much as must stay together.
 size_t NextPiece(std::string_view text, const Tokenizer& tokenizer) {
@@ -20,6 +22,8 @@ size_t NextPiece(std::string_view text, const Tokenizer& tokenizer) {
 
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
+bool IsInCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
 // The position at which to split `text`: at most `limit`, and no more than `reach` below it unless
 // a character is in the way.
 size_t CutNear(std::string_view text, const Tokenizer& tokenizer, size_t limit, size_t reach) {
@@ -28,7 +32,7 @@ size_t CutNear(std::string_view text, const Tokenizer& tokenizer, size_t limit, 
     if (IsSpace(text[at]) && !IsSpace(text[at - 1])) return at;
   }
   size_t at = limit;
-  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
+  while (at > 0 && IsInCharacter(text[at])) --at;
   return at;
 }
 
@@ -38,71 +42,144 @@ bool EndsWith(const std::vector<int32_t>& ids, int32_t id) {
 
 }  // namespace
 
-int64_t TextPart::bytes() const {
-  size_t sum = 0;
-  for (const TextPiece& piece : pieces) sum += piece.text.size();
-  return static_cast<int64_t>(sum);
+DocumentEncoder::DocumentEncoder(const Tokenizer& tokenizer, const TokenizeOptions& options,
+                                 Append append, std::function<void()> on_end)
+    : tokenizer_(tokenizer),
+      options_(options),
+      append_(std::move(append)),
+      on_end_(std::move(on_end)),
+      end_(tokenizer.end),
+      limit_(kPieceBytes) {
+  if (options.end_of_text && !EndsWith(end_, *tokenizer.end_of_text)) {
+    end_.push_back(*tokenizer.end_of_text);
+  }
 }
 
-TextSplit SplitText(const std::vector<std::string_view>& documents, const Tokenizer& tokenizer,
-                    double validation) {
-  size_t all = 0;
-  for (const std::string_view document : documents) all += document.size();
-  auto left = static_cast<size_t>(static_cast<double>(all) * (1 - validation));  // for training
-  const size_t reach = std::min(left, all - left) / 10;
-  TextSplit split;
-  for (size_t d = 0; d < documents.size(); ++d) {
-    const std::string_view document = documents[d];
-    const bool full = left >= document.size();
-    const size_t size = full ? document.size() : CutNear(document, tokenizer, left, reach);
-    left = full ? left - size : 0;
-    const bool both = size > 0 && size < document.size();
-    if (size > 0) split.train.pieces.push_back({document.substr(0, size), d, true, !both});
-    if (size < document.size()) {
-      split.validation.pieces.push_back({document.substr(size), d, !both, true});
+absl::Status DocumentEncoder::Begin(bool part) {
+  tokens_ = 0;
+  ++counts_.documents;
+  return part ? absl::OkStatus() : append_(tokenizer_.begin);
+}
+
+absl::Status DocumentEncoder::Encode(std::string_view text) {
+  ids_.clear();
+  tokenizer_.encode(text, &ids_);
+  tokens_ += std::ssize(ids_);
+  counts_.text_bytes += std::ssize(text);
+  RETURN_IF_ERROR(append_(ids_));
+  if (options_.on_progress) options_.on_progress(std::ssize(text));
+  return absl::OkStatus();
+}
+
+absl::Status DocumentEncoder::Add(std::string_view text) {
+  const bool joined = !kept_.empty();
+  if (joined) text = kept_.append(text);
+  // What follows a split decides nothing beyond a few bytes: as much again is there.
+  while (2 * limit_ <= text.size()) {
+    const size_t size = tokenizer_.find_split(text, limit_);
+    if (size == 0) {
+      limit_ *= 2;
+      continue;
+    }
+    RETURN_IF_ERROR(Encode(text.substr(0, size)));
+    text.remove_prefix(size);
+    limit_ = kPieceBytes;
+  }
+  if (joined) {
+    kept_.erase(0, kept_.size() - text.size());
+  } else {
+    kept_ = text;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DocumentEncoder::End(const std::string& location, bool part) {
+  for (std::string_view text = kept_; !text.empty();) {
+    const size_t size = NextPiece(text, tokenizer_);
+    RETURN_IF_ERROR(Encode(text.substr(0, size)));
+    text.remove_prefix(size);
+  }
+  kept_.clear();
+  limit_ = kPieceBytes;
+  if (!part) RETURN_IF_ERROR(append_(end_));
+  if (on_end_) on_end_();
+  counts_.text_tokens += tokens_;
+  if (tokens_ > 0) return absl::OkStatus();
+  ++counts_.silent;
+  if (counts_.first_silent.size() < kMostLocations) counts_.first_silent.push_back(location);
+  return absl::OkStatus();
+}
+
+ValidationShare ShareText(int64_t bytes, double fraction) {
+  const auto train = static_cast<int64_t>(static_cast<double>(bytes) * (1 - fraction));
+  return {train, std::min(train, bytes - train) / 10};
+}
+
+absl::Status TextDivider::Add(const TextReader& reader, const TextBlock& block,
+                              int64_t document_bytes) {
+  if (block.begins && validation_ == nullptr) RETURN_IF_ERROR(train_->Begin());
+  if (block.begins && validation_ != nullptr) {
+    const int64_t bytes = block.ends ? std::ssize(block.text) : document_bytes;
+    const bool full = share_.train_bytes >= bytes;
+    fate_ = full                                                ? Fate::kTrain
+            : reader.facts.records() || share_.train_bytes == 0 ? Fate::kValidation
+                                                                : Fate::kSplit;
+    if (full) share_.train_bytes -= bytes;
+    if (fate_ == Fate::kTrain) RETURN_IF_ERROR(train_->Begin());
+    if (fate_ == Fate::kValidation) {
+      share_.train_bytes = 0;
+      RETURN_IF_ERROR(validation_->Begin());
+    }
+    window_text_.clear();
+    sent_ = 0;
+  }
+  if (fate_ == Fate::kSplit) return AddPart(reader, block);
+  DocumentEncoder* const to = fate_ == Fate::kTrain ? train_ : validation_;
+  RETURN_IF_ERROR(to->Add(block.text));
+  if (block.ends) RETURN_IF_ERROR(to->End(reader.location()));
+  return absl::OkStatus();
+}
+
+// The document that is split. Once it is, the rest is for validation.
+absl::Status TextDivider::AddPart(const TextReader& reader, const TextBlock& block) {
+  const bool all = block.begins && block.ends;
+  const int64_t reach = all ? share_.reach : std::min(share_.reach, kMostReach);
+  if (all) {
+    window_ = block.text;
+  } else {
+    window_ = window_text_.append(block.text);
+    auto before = std::clamp<int64_t>(share_.train_bytes - reach - sent_, 0, std::ssize(window_));
+    while (before > 0 && before < std::ssize(window_) && IsInCharacter(window_[before])) --before;
+    if (before > 0) {
+      if (sent_ == 0) RETURN_IF_ERROR(train_->Begin());
+      RETURN_IF_ERROR(train_->Add(window_.substr(0, before)));
+      window_text_.erase(0, before);
+      window_ = window_text_;
+      sent_ += before;
+    }
+    if (!block.ends && sent_ + std::ssize(window_) < share_.train_bytes + kLookAhead) {
+      return absl::OkStatus();
     }
   }
-  return split;
+  RETURN_IF_ERROR(Cut(reader.location(), reach));
+  if (block.ends) RETURN_IF_ERROR(validation_->End(reader.location()));
+  fate_ = Fate::kValidation;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<EncodedCounts> EncodePieces(
-    const TextPart& part, const Tokenizer& tokenizer, const TokenizeOptions& options,
-    const std::function<absl::Status(std::span<const int32_t>)>& append,
-    const std::function<void()>& on_piece) {
-  EncodedCounts counts;
-  std::vector<int32_t> end = tokenizer.end;
-  if (options.end_of_text && !EndsWith(end, *tokenizer.end_of_text)) {
-    end.push_back(*tokenizer.end_of_text);
+absl::Status TextDivider::Cut(const std::string& location, int64_t reach) {
+  const size_t size = CutNear(window_, tokenizer_, share_.train_bytes - sent_, reach);
+  const bool both = sent_ > 0 || size > 0;
+  if (sent_ == 0 && size > 0) RETURN_IF_ERROR(train_->Begin());
+  if (both) {
+    RETURN_IF_ERROR(train_->Add(window_.substr(0, size)));
+    RETURN_IF_ERROR(train_->End(location, /*part=*/true));
   }
-  std::vector<int32_t> ids;
-  for (const TextPiece& piece : part.pieces) {
-    if (piece.begins) RETURN_IF_ERROR(append(tokenizer.begin));
-    int64_t tokens = 0;
-    for (std::string_view text = piece.text; !text.empty();) {
-      const size_t size = NextPiece(text, tokenizer);
-      ids.clear();
-      tokenizer.encode(text.substr(0, size), &ids);
-      tokens += static_cast<int64_t>(ids.size());
-      RETURN_IF_ERROR(append(ids));
-      text.remove_prefix(size);
-      if (options.on_progress) options.on_progress(static_cast<int64_t>(size));
-    }
-    if (piece.ends) RETURN_IF_ERROR(append(end));
-    if (on_piece) on_piece();
-    counts.text_tokens += tokens;
-    if (tokens == 0) counts.silent.push_back(piece.document);
-  }
-  return counts;
-}
-
-absl::StatusOr<EncodedText> EncodeText(const TextPart& part, const Tokenizer& tokenizer,
-                                       const std::string& path, const TokenizeOptions& options) {
-  ASSIGN_OR_RETURN(TokenFileWriter file,
-                   TokenFileWriter::Create(path, options.format, tokenizer.vocab, tokenizer.id));
-  const auto append = [&](std::span<const int32_t> ids) { return file.Append(ids); };
-  ASSIGN_OR_RETURN(EncodedCounts counts,
-                   EncodePieces(part, tokenizer, options, append, [&] { file.EndDocument(); }));
-  return EncodedText{std::move(file), std::move(counts)};
+  RETURN_IF_ERROR(validation_->Begin(/*part=*/both));
+  RETURN_IF_ERROR(validation_->Add(window_.substr(size)));
+  window_text_.clear();
+  share_.train_bytes = 0;
+  return absl::OkStatus();
 }
 
 }  // namespace oneflow

@@ -3,25 +3,11 @@
 
 #include <cstdio>
 #include <string>
-#include <string_view>
-
-#include "absl/status/status.h"
-#include "oneflow_core/base/status.h"
-#include "training/data/data_file.h"
-#include "training/data/recognize_data.h"
 
 namespace oneflow {
 
-inline absl::Status WarnOfText(const DataFile& file) {
-  ASSIGN_OR_RETURN(const std::string doubt, DoubtText(file));
-  if (doubt.empty()) return absl::OkStatus();
-  std::fprintf(stderr, "oneflow: warning: %s: %s\n", file.path().c_str(), doubt.c_str());
-  return absl::OkStatus();
-}
-
-// `text`: all of the file, for a tokenizer other than of bytes.
-inline void WarnOfEncoding(const std::string& path, std::string_view text) {
-  const std::string doubt = DoubtUtf8(path, text);
+// `doubt`: a sentence of doubt_text.h; empty: there is nothing to warn of.
+inline void WarnOfText(const std::string& path, const std::string& doubt) {
   if (doubt.empty()) return;
   std::fprintf(stderr, "oneflow: warning: %s: %s\n", path.c_str(), doubt.c_str());
 }

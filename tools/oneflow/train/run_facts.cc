@@ -16,6 +16,7 @@
 #include "oneflow_core/recipe/field_text.h"
 #include "tools/oneflow/cli/data_list.h"
 #include "training/data/data_file.h"
+#include "training/data/find_files.h"
 
 namespace oneflow {
 namespace {
@@ -43,7 +44,11 @@ std::vector<std::string> WithCompanions(const std::vector<std::string>& paths) {
 absl::StatusOr<std::string> ComputeDigest(const std::string& flag, const std::string& list) {
   constexpr int64_t kEnd = 1 << 16;
   ASSIGN_OR_RETURN(const DataList data, ParseDataList(flag, list));
-  const std::vector<std::string>& paths = data.files;
+  std::vector<std::string> paths;
+  for (const std::string& name : data.files) {
+    ASSIGN_OR_RETURN(FoundFiles found, FindFiles(name));
+    paths.insert(paths.end(), found.paths.begin(), found.paths.end());
+  }
   std::string all;
   for (const double weight : data.weights) absl::StrAppend(&all, "weight ", weight, "\n");
   int64_t total = 0;

@@ -15,6 +15,9 @@
 #include "tools/oneflow/model/warn_of_text.h"
 #include "training/chat/chat_template.h"
 #include "training/checkpoint/checkpoint.h"
+#include "training/data/doubt_text.h"
+#include "training/data/find_files.h"
+#include "training/data/text_reader.h"
 #include "training/data/token_file_meta.h"
 #include "training/tokenizer/tokenizer.h"
 #include "training/trainer/resume.h"
@@ -52,6 +55,7 @@ class TextTokenizer {
     made.chat_ = run.chat();
     made.chat_template_ = run.chat_template();
     ASSIGN_OR_RETURN(made.loss_on_, ParseLossOn(run.has_loss_on() ? run.loss_on() : "assistant"));
+    if (run.has_key()) made.key_ = run.key();
     if (run.has_tokenizer()) {
       made.folder_ = run.tokenizer();
       RETURN_IF_ERROR(made.Load(run.tokenizer()));
@@ -74,18 +78,26 @@ class TextTokenizer {
   // Opens a file of data; text is encoded.
   absl::StatusOr<TokenFile> Open(const std::string& path) {
     if (chat_ && !path.ends_with(".bin")) return OpenChats(path);
-    ASSIGN_OR_RETURN(TokenFile file, OpenTokenFile(path, token_bytes_));
-    const bool text = file.tokenizer == BytesTokenizerId() && file.token_bytes == 1;
-    if (!text) return file;
-    RETURN_IF_ERROR(WarnOfText(file.file));
+    const bool packed = HoldsPackedText(path);
+    std::optional<TokenFile> file;
+    if (!packed) {
+      ASSIGN_OR_RETURN(file, OpenTokenFile(path, token_bytes_));
+      const bool text = file->tokenizer == BytesTokenizerId() && file->token_bytes == 1;
+      if (!text) return *std::move(file);
+    }
     if (files_ == nullptr && !bytes_) {
       return InputError(
           path, "is text, and the tokenizer of " + folder_ + " is not known",
           "give the --tokenizer of the model; --tokenizer=bytes if a byte is a token");
     }
-    if (files_ == nullptr || files_->files.empty()) return file;
-    RETURN_IF_ERROR(LoadFromCheckpoint());
-    return EncodeTextFile(path, loaded_->tokenizer, documents_);
+    const bool bytes = files_ == nullptr || files_->files.empty();
+    if (bytes && !packed) {
+      ASSIGN_OR_RETURN(const std::string doubt, DoubtText(file->file));
+      WarnOfText(path, doubt);
+      return *std::move(file);
+    }
+    RETURN_IF_ERROR(bytes ? LoadBytes() : LoadFromCheckpoint());
+    return EncodeTextFile(path, loaded_->tokenizer, documents_, key_);
   }
 
   // Opens a file of chats, which are encoded.
@@ -118,6 +130,8 @@ class TextTokenizer {
     return absl::OkStatus();
   }
 
+  absl::Status LoadBytes() { return loaded_ ? absl::OkStatus() : Load("bytes"); }
+
   absl::Status LoadFromCheckpoint() {
     if (loaded_) return absl::OkStatus();
     RETURN_IF_ERROR(Load(TokenizerSpecIn(folder_)));
@@ -136,6 +150,7 @@ class TextTokenizer {
   LossOn loss_on_ = LossOn::kAssistant;
   std::string chat_template_;  // a file; empty: that of the folder
   ChatTemplate chats_;         // read where chats need it
+  std::string key_ = "text";
   int token_bytes_ = 0;
   int64_t end_of_text_id_ = -1;  // that the user names
 };
@@ -144,10 +159,15 @@ absl::StatusOr<TokenMixture> OpenMixture(const std::string& flag, const DataList
                                          const ModelFacts& model, TextTokenizer* tokenizer) {
   std::vector<TokenDataset> datasets;
   std::vector<TokenFile> files;
-  for (const std::string& path : list.files) {
-    ASSIGN_OR_RETURN(TokenFile file, tokenizer->Open(path));
-    files.push_back(std::move(file));
-    if (list.weights.empty() && files.size() < list.files.size()) continue;
+  for (size_t i = 0; i < list.files.size(); ++i) {
+    ASSIGN_OR_RETURN(const FoundFiles found, FindFiles(list.files[i]));
+    for (const std::string& path : found.paths) {
+      // Other files of a folder are no data that were meant.
+      if (found.folder) RETURN_IF_ERROR(LookAtText(path).status());
+      ASSIGN_OR_RETURN(TokenFile file, tokenizer->Open(path));
+      files.push_back(std::move(file));
+    }
+    if (list.weights.empty() && i + 1 < list.files.size()) continue;
     ASSIGN_OR_RETURN(TokenDataset data,
                      TokenDataset::Make(std::exchange(files, {}), model.vocab, model.sequence));
     datasets.push_back(std::move(data));
@@ -191,7 +211,7 @@ struct FoundTokenizer {
 // The files that `oneflow data` put beside a token file of tokenizer `id`.
 absl::StatusOr<FoundTokenizer> FindBesideData(const DataList& list, const TokenizerId& id) {
   for (const std::string& path : list.files) {
-    if (!path.ends_with(".bin")) continue;
+    if (!path.ends_with(".bin")) continue;  // patterns among them: names of one kind
     ASSIGN_OR_RETURN(const std::optional<TokenFileMeta> meta, ReadTokenFileMeta(path));
     const std::string folder = TokenizerFolder(path), spec = TokenizerSpecIn(folder);
     if (!meta || !meta->tokenizer.known() || spec.empty()) continue;
