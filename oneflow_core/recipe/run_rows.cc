@@ -101,6 +101,9 @@ const Row kRunRows[] = {
     {.name = "tokenizer", .value = "NAME", .group = kDataGroup, .bits = Bits::kValues,
      .sentence = "Tokenizer of --data that is text, as of `data`. Default: that of the checkpoint "
                  "that the run goes on from or begins with; bytes of a new model."},
+    {.name = "key", .value = "NAME", .group = kDataGroup, .rare = true, .bits = Bits::kValues,
+     .sentence = "Key of the text in --data of JSON Lines, or its column in a table; a.b is b within "
+                 "a. Default: text."},
     {.name = "end_of_text_id", .value = "ID", .group = kDataGroup, .rare = true,
      .bits = Bits::kValues,
      .sentence = "With --documents: the token that ends a document. Default: that of the "
@@ -113,6 +116,15 @@ const Row kRunRows[] = {
      .bits = Bits::kValues,
      .sentence = "Bytes of an id in files of token ids without a header. Default: 2, unless the "
                  "ids look wider, which is refused."},
+    {.name = "chat", .default_text = "false", .group = kDataGroup, .bits = Bits::kValues,
+     .sentence = "The lines of --data are chats (docs/data.md, Chats), which the template of the "
+                 "tokenizer's folder renders; what the assistant says counts as labels."},
+    {.name = "loss_on", .value = "assistant|completion|all", .default_text = "assistant",
+     .group = kDataGroup, .bits = Bits::kValues, .needs = "chat",
+     .sentence = "With --chat: what counts as labels: all answers, the last one, or all text."},
+    {.name = "chat_template", .value = "FILE", .group = kDataGroup, .rare = true, .differs = true,
+     .bits = Bits::kValues, .needs = "chat",
+     .sentence = "With --chat: a template (Jinja) instead of that of the folder."},
     {.name = "metrics", .value = "FILE", .group = kDataGroup, .differs = true,
      .sentence = "File of one JSON line a step. One that is there is moved to FILE.old-N, but "
                  "--resume appends."},
