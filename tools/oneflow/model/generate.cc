@@ -211,7 +211,8 @@ absl::Status Generate(const Arguments& args) {
                                {"end", result.end},
                                {"prompt_seconds", result.prompt_seconds},
                                {"seconds", result.seconds},
-                               {"tokens_per_second", result.tokens_per_second()}}));
+                               {"tokens_per_second", result.tokens_per_second()},
+                               {"threads", runtime->ranks() * runtime->kernel_threads()}}));
   std::fflush(stdout);
   if (show) {
     std::fprintf(stderr, "%zu tokens in %.2f s: %.1f tokens/s; prompt of %zu in %.2f s\n",
