@@ -29,6 +29,19 @@ absl::Status PruneGraph(FrontEndState* s) {
   return absl::OkStatus();
 }
 
+// A program that fills caches leaves out what only an output needs, if there are any.
+absl::Status Cache(FrontEndState* s) {
+  ProgramDraft& draft = s->draft;
+  RETURN_IF_ERROR(CacheAttention(&draft.graph, draft.positions));
+  const auto& ops = draft.graph.ops;
+  const bool fills = draft.fills_caches && std::any_of(ops.begin(), ops.end(), [](const Op& op) {
+                       return FindOpDef(op)->updates > 0;
+                     });
+  if (fills) draft.outputs = 0;
+  draft.graph = Prune(draft.graph, draft.loss, draft.outputs, fills);
+  return absl::OkStatus();
+}
+
 absl::Status WithoutDropout(FrontEndState* s) {
   RemoveDropout(&s->draft.graph);
   return PruneGraph(s);
@@ -183,11 +196,7 @@ constexpr FrontEndPass kPasses[] = {
     {"omit_logits",
      [](const FrontEndState& s) { return s.draft.loss && s.plan.recipe().loss_pieces() != 0; },
      OmitLossLogits},
-    {"cache_attention", [](const FrontEndState& s) { return s.draft.positions > 0; },
-     [](FrontEndState* s) {
-       RETURN_IF_ERROR(CacheAttention(&s->draft.graph, s->draft.positions));
-       return PruneGraph(s);
-     }},
+    {"cache_attention", [](const FrontEndState& s) { return s.draft.positions > 0; }, Cache},
     {"place_variables", nullptr, Place, VerifyOps},
     // The step that trains: gradients, the update of the weights, and the precision of each op.
     {"count_choices", Trains, [](FrontEndState* s) { return CountChoices(&s->draft.graph); }},

@@ -124,7 +124,7 @@ absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
 }
 
 // Narrow elements are multiplied wide, and rounded once.
-Kernel ScaleNarrow(const KernelSetup& s, float factor) {
+Kernel MultiplyNarrow(const KernelSetup& s, float factor) {
   return [n = Elements(s.out[0]), factor,
           &v = *VectorFor<float, Bf16>(s.isa)](const KernelCall& call) {
     const Bf16* x = call.input<Bf16>(0);
@@ -142,9 +142,9 @@ Kernel ScaleNarrow(const KernelSetup& s, float factor) {
   };
 }
 
-absl::StatusOr<Kernel> MakeScale(const KernelSetup& s) {
+absl::StatusOr<Kernel> MakeMultiply(const KernelSetup& s) {
   const double factor = DoubleAttr(s, "factor");
-  if (s.out[0].dtype == DType::kBF16) return ScaleNarrow(s, static_cast<float>(factor));
+  if (s.out[0].dtype == DType::kBF16) return MultiplyNarrow(s, static_cast<float>(factor));
   return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
     return [n = Elements(s.out[0]), factor = static_cast<T>(factor)](const KernelCall& call) {
       const T* x = call.input<T>(0);
@@ -198,18 +198,12 @@ absl::StatusOr<Kernel> MakeGatedGrad(const KernelSetup& s) {
 }  // namespace
 
 KernelTable ElementwiseTable() {
-  return {{"add", MakeAdd},
-          {"add_bias", MakeAddBias},
-          {"add_delta", MakeAdd},
-          {"add_n", MakeAddN},
-          {"cast", MakeCast},
-          {"fill", MakeFill},
-          {"gated", MakeGated},
-          {"gated_grad", MakeGatedGrad},
-          {"gelu", MakeGelu},
-          {"gelu_grad", MakeGeluGrad},
-          {"scale", MakeScale},
-          {"sum_uses", MakeAddN}};
+  return {{"add", MakeAdd},           {"add_bias", MakeAddBias},
+          {"add_delta", MakeAdd},     {"add_n", MakeAddN},
+          {"cast", MakeCast},         {"fill", MakeFill},
+          {"gated", MakeGated},       {"gated_grad", MakeGatedGrad},
+          {"gelu", MakeGelu},         {"gelu_grad", MakeGeluGrad},
+          {"multiply", MakeMultiply}, {"sum_uses", MakeAddN}};
 }
 
 }  // namespace oneflow

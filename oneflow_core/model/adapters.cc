@@ -10,7 +10,7 @@ namespace oneflow {
 namespace {
 
 // "h.3.attn.qkv.q" of "h.3.attn.qkv.q.lora_a"; empty if the name does not end so.
-std::string_view StemOf(std::string_view name, std::string_view end) {
+std::string_view FindStem(std::string_view name, std::string_view end) {
   return name.ends_with(end) ? name.substr(0, name.size() - end.size()) : std::string_view();
 }
 
@@ -53,7 +53,7 @@ std::vector<Adapter> ListAdapters(const proto::Graph& graph) {
   for (const proto::Op& op : graph.op()) ops.emplace(op.name(), &op);
   std::vector<Adapter> adapters;
   for (const proto::Op& op : graph.op()) {
-    const std::string_view at = StemOf(op.name(), kAdapterA);
+    const std::string_view at = FindStem(op.name(), kAdapterA);
     if (op.kind() != "variable" || at.empty()) continue;
     Adapter adapter{.at = std::string(at)};
     adapter.a = op.name();
@@ -70,7 +70,7 @@ std::vector<Adapter> ListAdapters(const proto::Graph& graph) {
 std::optional<TensorSplit> FindAdapterSplit(const Family& family, const Graph& graph,
                                             const Op& variable) {
   const bool is_a = variable.name.ends_with(kAdapterA);
-  const std::string_view at = StemOf(variable.name, is_a ? kAdapterA : kAdapterB);
+  const std::string_view at = FindStem(variable.name, is_a ? kAdapterA : kAdapterB);
   if (at.empty()) return std::nullopt;
   const Op* a = is_a ? &variable : graph.FindOp(std::string(at) + std::string(kAdapterA));
   if (a == nullptr) return std::nullopt;
@@ -87,8 +87,8 @@ std::optional<TensorSplit> FindAdapterSplit(const Family& family, const Graph& g
   if (split == family.splits.end()) return std::nullopt;
   int packed_along = -1;
   int64_t block = -1;
-  const VariableParts* row = part > 0 ? FindParts(*family.files, WeightName(at, part), &block)
-                                      : nullptr;
+  const VariableParts* row =
+      part > 0 ? FindParts(*family.files, WeightName(at, part), &block) : nullptr;
   if (row != nullptr) packed_along = row->parts[0].axis;
   TensorSplit shared = *split;
   shared.sbp = SplitShared(split->sbp, is_a, contract, packed_along);

@@ -6,7 +6,7 @@
 //
 //   h.3.mlp.gate.lora_drop   dropout      of what the product reads, with a rate > 0
 //   h.3.mlp.gate.lora_down   linear       x, lora_a -> [b, t, rank]
-//   h.3.mlp.gate.lora_scale  scale        times alpha / rank, unless that is 1
+//   h.3.mlp.gate.lora_scale  multiply     by alpha / rank, unless that is 1
 //   h.3.mlp.gate.lora_up     linear       lora_b -> the shape of y
 //   h.3.mlp.gate.lora_sum    add_delta    y plus that; what read y reads this
 //
@@ -31,8 +31,8 @@ namespace oneflow {
 struct Adapter {
   std::string at;      // "h.3.attn.qkv.q": its names begin so
   std::string weight;  // the variable that it adapts: "h.3.attn.qkv.weight"
-  int part = -1;       // of the weight's parts in files (VariableParts::parts); -1: it is one tensor
-  std::string a, b;    // its variables
+  int part = -1;     // of the weight's parts in files (VariableParts::parts); -1: it is one tensor
+  std::string a, b;  // its variables
   double factor = 1;
 };
 

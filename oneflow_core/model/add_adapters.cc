@@ -17,6 +17,7 @@
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/adapters.h"
 #include "oneflow_core/model/families.h"
+#include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
 namespace {
@@ -27,8 +28,8 @@ constexpr char kWeightEnd[] = ".weight";
 // Every product of the blocks that can have an adapter.
 constexpr std::string_view kAllProducts[] = {"all", "all-linear"};
 // Words of targets that name an embedding or a head.
-constexpr std::string_view kNoProducts[] = {"wte", "wpe", "embed", "embed_tokens", "head",
-                                            "lm_head", "logits"};
+constexpr std::string_view kNoProducts[] = {"wte",  "wpe",     "embed", "embed_tokens",
+                                            "head", "lm_head", "logits"};
 
 // A product that an adapter may be added to: one of a weight, or of a part of it.
 struct Site {
@@ -69,7 +70,7 @@ bool IsNamed(const Site& site, const std::string& target) {
                      [&](const std::string& name) { return NamesProduct(target, name); });
 }
 
-NamedDims DimsOf(const proto::Op& variable) {
+NamedDims ListDims(const proto::Op& variable) {
   NamedDims dims;
   for (const auto& dim : variable.shape().dim()) dims.emplace_back(dim.name(), dim.size());
   return dims;
@@ -81,7 +82,9 @@ class Sites {
   Sites(const proto::Graph& graph, const Family& family) : family_(family) {
     for (const proto::Op& op : graph.op()) ops_.emplace(op.name(), &op);
     for (const proto::Op& op : graph.op()) {
-      if (op.kind() == "split_qkv") splits_.emplace(op.input(0), &op);
+      const OpDef* def = FindOpDef(op.kind());
+      const bool parts = def != nullptr && def->outputs == std::size(kAdapterParts);
+      if (parts && op.input_size() == 1) splits_.emplace(op.input(0), &op);
     }
     for (const proto::Op& op : graph.op()) Take(op);
   }
@@ -107,12 +110,11 @@ class Sites {
     const VariableParts* row = FindParts(*family_.files, name, &block);
     const auto contract = op.attr().find("contract");
     const int64_t in = contract == op.attr().end() ? 1 : contract->second.i();
-    const NamedDims dims = DimsOf(*weight->second);
+    const NamedDims dims = ListDims(*weight->second);
     site.in.assign(dims.begin(), dims.begin() + in);
     site.out.assign(dims.begin() + in, dims.end());
     const auto split = splits_.find(op.name());
-    if (row != nullptr && row->parts.size() == std::size(kAdapterParts) &&
-        split != splits_.end()) {
+    if (row != nullptr && row->parts.size() == std::size(kAdapterParts) && split != splits_.end()) {
       return TakeParts(*row, site, split->second->name());
     }
     if (row != nullptr) site.names.push_back(NameInBlock(row->parts[0].tensor));
@@ -141,7 +143,7 @@ class Sites {
 
   const Family& family_;
   Ops ops_;
-  std::map<std::string, const proto::Op*> splits_;  // by what they split
+  std::map<std::string, const proto::Op*> splits_;  // into queries, keys and values; by their input
   std::vector<Site> list_;
 };
 
@@ -192,15 +194,14 @@ absl::StatusOr<std::vector<Site>> ChooseSites(const std::vector<Site>& sites,
     const bool all = std::find(std::begin(kAllProducts), std::end(kAllProducts), target) !=
                      std::end(kAllProducts);
     const auto wanted = [&](const Site& site) { return all || IsNamed(site, target); };
-    const auto refused = std::find_if(sites.begin(), sites.end(), [&](const Site& site) {
-      return site.refused && wanted(site);
-    });
+    const auto refused = std::find_if(
+        sites.begin(), sites.end(), [&](const Site& site) { return site.refused && wanted(site); });
     if (refused != sites.end()) {
-      return InputError(where,
-                        absl::StrCat("names \"", refused->names[0],
-                                     "\": experts of a mixture and their routers have no adapters"),
-                        absl::StrCat("use attn, or parts of ",
-                                     absl::StrJoin(ListNames(sites, false), ", ")));
+      return InputError(
+          where,
+          absl::StrCat("names \"", refused->names[0],
+                       "\": experts of a mixture and their routers have no adapters"),
+          absl::StrCat("use attn, or parts of ", absl::StrJoin(ListNames(sites, false), ", ")));
     }
     const size_t before = chosen.size();
     choose(wanted);
@@ -234,7 +235,7 @@ std::vector<proto::Op> MakeAdapter(const Site& site, const proto::Lora& lora) {
   if (lora.dropout() > 0) x = g.Dropout(name(kAdapterDrop), x, lora.dropout());
   x = g.Linear(name(kAdapterDown), x, a, {}, {.contract = static_cast<int>(site.in.size())});
   const double factor = AdapterFactor(lora);
-  if (factor != 1) x = g.Op("scale", name(kAdapterScale), {x}, {{"factor", factor}});
+  if (factor != 1) x = g.Op("multiply", name(kAdapterScale), {x}, {{"factor", factor}});
   x = g.Linear(name(kAdapterUp), x, b);
   g.Op("add_delta", name(kAdapterSum), {Value{site.output}, x});
   std::vector<proto::Op> ops(g.proto().op().begin(), g.proto().op().end());
@@ -282,9 +283,7 @@ absl::StatusOr<proto::Graph> AddAdapters(proto::Graph graph, const proto::Lora& 
     *copy = op;
     if (op.kind() == "variable") (*copy->mutable_attr())["frozen"].set_b(true);
     for (std::string& input : *copy->mutable_input()) {
-      const auto sum = read_instead.find(input);
-      const bool splits = op.kind() == "split_qkv";  // of a weight with an adapter for each part
-      if (sum != read_instead.end() && !splits) input = sum->second;
+      if (const auto sum = read_instead.find(input); sum != read_instead.end()) input = sum->second;
     }
     for (const Site* site : behind[op.name()]) {
       for (proto::Op& added : MakeAdapter(*site, lora)) {

@@ -67,9 +67,9 @@ using Names = std::set<std::string>;
 
 // Columns are aligned by the names of all ops.
 std::string OneBlank(std::string text) {
-  text.erase(std::unique(text.begin(), text.end(),
-                         [](char a, char b) { return a == ' ' && b == ' '; }),
-             text.end());
+  text.erase(
+      std::unique(text.begin(), text.end(), [](char a, char b) { return a == ' ' && b == ' '; }),
+      text.end());
   return text;
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("an adapter stands beside its product, and readers read the sum") {
  h.0.mlp.fc.lora_b f32[2,32] = variable block=0 init=zeros
  h.0.mlp.fc.lora_drop f32[] = dropout h.0.ln_2 block=0 rate=0.25
  h.0.mlp.fc.lora_down f32[] = linear h.0.mlp.fc.lora_drop h.0.mlp.fc.lora_a block=0
- h.0.mlp.fc.lora_scale f32[] = scale h.0.mlp.fc.lora_down block=0 factor=1.5
+ h.0.mlp.fc.lora_scale f32[] = multiply h.0.mlp.fc.lora_down block=0 factor=1.5
  h.0.mlp.fc.lora_up f32[] = linear h.0.mlp.fc.lora_scale h.0.mlp.fc.lora_b block=0
  h.0.mlp.fc.lora_sum f32[] = add_delta h.0.mlp.fc h.0.mlp.fc.lora_up block=0
  h.0.mlp.gelu f32[] = gelu h.0.mlp.fc.lora_sum block=0
@@ -112,8 +112,7 @@ TEST_CASE("targets are names of products, ours and those of files") {
   CHECK(at(kSmallLlama, "rank:2,targets:q+v+gate") ==
         Names{"attn.qkv.q", "attn.qkv.v", "mlp.gate"});
   CHECK(at(kSmallLlama, "rank:2,targets:o+down") == Names{"attn.proj", "mlp.proj"});
-  CHECK(at(kSmallLlama, "rank:2,targets:qkv") ==
-        Names{"attn.qkv.q", "attn.qkv.k", "attn.qkv.v"});
+  CHECK(at(kSmallLlama, "rank:2,targets:qkv") == Names{"attn.qkv.q", "attn.qkv.k", "attn.qkv.v"});
   CHECK(at(kSmallGpt, "rank:2") == Names{"attn.qkv", "attn.proj", "mlp.fc", "mlp.proj"});
   CHECK(at(kSmallGpt, "rank:2,targets:c_attn") == Names{"attn.qkv"});
   CHECK(at(kSmallGpt, "rank:2,targets:c_proj") == Names{"attn.proj", "mlp.proj"});
@@ -226,8 +225,8 @@ TEST_CASE("patterns name the variables that are trained") {
   const auto trained = [](const char* model, const char* patterns) {
     return ListTrained(*TrainOnly(Make(model), patterns));
   };
-  CHECK(trained(kSmallGpt, "h.*.ln_*") == Names{"h.0.ln_1.weight", "h.0.ln_1.bias",
-                                                "h.0.ln_2.weight", "h.0.ln_2.bias"});
+  CHECK(trained(kSmallGpt, "h.*.ln_*") ==
+        Names{"h.0.ln_1.weight", "h.0.ln_1.bias", "h.0.ln_2.weight", "h.0.ln_2.bias"});
   CHECK(trained(kSmallGpt, "h.*.ln_2, *.fc.bias") ==
         Names{"h.0.ln_2.weight", "h.0.ln_2.bias", "h.0.mlp.fc.bias"});
   CHECK(trained(kSmallGpt, "h.1").empty());
@@ -250,9 +249,10 @@ TEST_CASE("patterns name the variables that are trained") {
   CHECK(error(kSmallLlama, "*.q_proj.weight") ==
         "--train_only: pattern \"*.q_proj.weight\": names a part of the variable "
         "\"h.0.attn.qkv.weight\"; a variable is trained as one: write h.0.attn.qkv.weight");
-  CHECK(error(kSmallGpt, "head.*") ==
-        "--train_only: pattern \"head.*\": names no variable of the model; the head of this model is "
-        "its embedding: write wte");
+  CHECK(
+      error(kSmallGpt, "head.*") ==
+      "--train_only: pattern \"head.*\": names no variable of the model; the head of this model is "
+      "its embedding: write wte");
   CHECK(error(kSmallGpt, "wte,,wpe") ==
         "--train_only=wte,,wpe: has an empty pattern; write names of variables with commas "
         "between, as in head.*,h.*.ln_*");

@@ -74,8 +74,8 @@ SampleTensor Block(const SampleSizes& s, double low = -1, double high = 1) {
   return {{s.b, s.t, s.c}, low, high};
 }
 
-InputGrads ScaleGradient(GradientContext& g) {
-  return std::vector<TensorId>{AddGradient(g, "scale", ".dx", {g.output_grads[0]},
+InputGrads MultiplyGradient(GradientContext& g) {
+  return std::vector<TensorId>{AddGradient(g, "multiply", ".dx", {g.output_grads[0]},
                                            {{"factor", AttrDouble(g.graph.ops[g.op], "factor")}})};
 }
 
@@ -115,13 +115,13 @@ std::vector<OpDef> ElementwiseOps() {
            [](const SampleSizes& s) {
              return AlsoNarrow({{{Block(s), Block(s)}}});
            }},
-      {.kind = "scale",
+      {.kind = "multiply",
        .usage = "x -> factor * x",
        .inputs = {1},
        .attrs = {{"factor", AttrType::kDouble, true}},
        .infer = InferGelu,
        .signatures = LinearAlikeRows,
-       .gradient = ScaleGradient,
+       .gradient = MultiplyGradient,
        .flops = PerElement(1),
        .precision = {Precision::kNarrow},
        .samples =

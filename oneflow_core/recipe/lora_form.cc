@@ -66,8 +66,7 @@ absl::Status TakeWord(std::string_view where, const std::string& word, proto::Lo
   }
   const std::string nearest = Nearest(name, {"rank", "alpha", "targets", "dropout", "rslora"});
   return InputError(where, absl::StrCat("has the word ", word, ", which is not known"),
-                    nearest.empty() ? kHint
-                                    : absl::StrCat("did you mean ", nearest, "? ", kHint));
+                    nearest.empty() ? kHint : absl::StrCat("did you mean ", nearest, "? ", kHint));
 }
 
 absl::Status ParseLora(std::string_view where, std::string_view text, proto::Lora* lora) {

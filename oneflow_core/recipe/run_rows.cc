@@ -85,9 +85,8 @@ const Row kRunRows[] = {
                  "loader looks, a toolkit, and the packages of python3."},
     {.name = "data", .value = "FILE[:WEIGHT],...", .group = kDataGroup, .differs = true,
      .bits = Bits::kValues,
-     .sentence = "Training data: text (also JSON Lines, tables, what gzip or zstd packed, folders and "
-                 "patterns of these), or .bin tokens of nanoGPT, llm.c or Megatron. With weights: "
-                 "samples are drawn in these proportions. A comma within a name is \\,."},
+     .sentence = "Training data: text, or .bin tokens of nanoGPT, llm.c or Megatron. With "
+                 "weights: samples are drawn in these proportions. A comma within a name is \\,."},
     {.name = "eval_data", .value = "FILE[:WEIGHT],...", .group = kDataGroup, .differs = true,
      .sentence = "Validation data, as --data. Default: none."},
     {.name = "eval_fraction", .value = "PART", .default_text = "0", .group = kDataGroup,
@@ -117,6 +116,15 @@ const Row kRunRows[] = {
      .bits = Bits::kValues,
      .sentence = "Bytes of an id in files of token ids without a header. Default: 2, unless the "
                  "ids look wider, which is refused."},
+    {.name = "chat", .default_text = "false", .group = kDataGroup, .bits = Bits::kValues,
+     .sentence = "The lines of --data are chats (docs/data.md, Chats), which the template of the "
+                 "tokenizer's folder renders; what the assistant says counts as labels."},
+    {.name = "loss_on", .value = "assistant|completion|all", .default_text = "assistant",
+     .group = kDataGroup, .bits = Bits::kValues, .needs = "chat",
+     .sentence = "With --chat: what counts as labels: all answers, the last one, or all text."},
+    {.name = "chat_template", .value = "FILE", .group = kDataGroup, .rare = true, .differs = true,
+     .bits = Bits::kValues, .needs = "chat",
+     .sentence = "With --chat: a template (Jinja) instead of that of the folder."},
     {.name = "metrics", .value = "FILE", .group = kDataGroup, .differs = true,
      .sentence = "File of one JSON line a step. One that is there is moved to FILE.old-N, but "
                  "--resume appends."},

@@ -1,6 +1,6 @@
-// Adapters against plain algebra: with W' = W + f A B a model without adapters has the same loss, and
-// its gradient G of W' gives those of the adapters, f G B^T and f A^T G. The model without them is
-// held against PyTorch by numerics_test. Error of a tensor: max |a - b| / max |b|, under 1e-4.
+// Adapters against plain algebra: with W' = W + f A B a model without adapters has the same loss,
+// and its gradient G of W' gives those of the adapters, f G B^T and f A^T G. The model without them
+// is held against PyTorch by numerics_test. Error of a tensor: max |a - b| / max |b|, under 1e-4.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -30,7 +30,7 @@ constexpr double kMost = 1e-4;
 constexpr int64_t kBatch = 4;
 constexpr double kBeta1 = 0.9;
 
-Dims SizesOf(const proto::Op& variable) {
+Dims ListSizes(const proto::Op& variable) {
   Dims dims;
   for (const auto& dim : variable.shape().dim()) dims.push_back(dim.size());
   return dims;
@@ -46,7 +46,7 @@ Weights MakeWeights(const proto::Graph& graph) {
   Weights weights;
   for (const proto::Op& op : graph.op()) {
     if (op.kind() != "variable") continue;
-    std::vector<double> normals(static_cast<size_t>(Product(SizesOf(op))));
+    std::vector<double> normals(static_cast<size_t>(Product(ListSizes(op))));
     RandomStream(3, op.name()).Normals(0, normals);
     const double around = op.attr().at("init").s() == "ones" ? 1 : 0;
     for (const double n : normals) {
@@ -127,11 +127,11 @@ struct Matrix {
 
 Matrix FindMatrix(const proto::Graph& graph, const Adapter& adapter, const FamilyFiles& files) {
   Matrix m;
-  const Dims a = SizesOf(FindVariable(graph, adapter.a));
-  const Dims dims = SizesOf(FindVariable(graph, adapter.weight));
+  const Dims a = ListSizes(FindVariable(graph, adapter.a));
+  const Dims dims = ListSizes(FindVariable(graph, adapter.weight));
   m.rank = a.back();
   m.in = Product(a) / m.rank;
-  m.out = Product(SizesOf(FindVariable(graph, adapter.b))) / m.rank;
+  m.out = Product(ListSizes(FindVariable(graph, adapter.b))) / m.rank;
   Slice box = {Dims(dims.size(), 0), dims};
   int64_t block = -1;
   if (adapter.part >= 0) {
@@ -160,7 +160,7 @@ Weights Merge(const proto::Graph& graph, Weights weights, const FamilyFiles& fil
   return weights;
 }
 
-double ErrorOf(const std::vector<float>& actual, const std::vector<double>& expected) {
+double LargestError(const std::vector<float>& actual, const std::vector<double>& expected) {
   REQUIRE(actual.size() == expected.size());
   double largest = 0, error = 0;
   for (size_t i = 0; i < actual.size(); ++i) {
@@ -197,8 +197,8 @@ void CheckModel(const std::string& model, const std::string& lora, const std::st
         }
       }
     }
-    CHECK(ErrorOf(adapted.gradients.at(adapter.a), of_a) < kMost);
-    CHECK(ErrorOf(adapted.gradients.at(adapter.b), of_b) < kMost);
+    CHECK(LargestError(adapted.gradients.at(adapter.a), of_a) < kMost);
+    CHECK(LargestError(adapted.gradients.at(adapter.b), of_b) < kMost);
   }
 }
 

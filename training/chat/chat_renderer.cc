@@ -86,16 +86,17 @@ absl::StatusOr<RenderedChat> ChatRenderer::Receive(const std::string& where) {
   }
   chat.text = std::move(json["text"].get_ref<std::string&>());
   chat.way = json.value("way", "");
+  chat.ended = json.value("ended", true);
   for (const Json& span : json["spans"]) {
     chat.counted.push_back({span[0].get<size_t>(), span[1].get<size_t>()});
   }
   return chat;
 }
 
-absl::StatusOr<std::string> ChatRenderer::Ask(std::string_view chat, const std::string& where) {
+absl::StatusOr<ChatPrompt> ChatRenderer::Ask(std::string_view chat, const std::string& where) {
   ASSIGN_OR_RETURN(const std::string_view line, script_.Ask(chat));
   ASSIGN_OR_RETURN(const Json json, ParseAnswer(line, where));
-  return json["text"].get<std::string>();
+  return ChatPrompt{json["text"].get<std::string>(), json["end"].get<std::string>()};
 }
 
 }  // namespace oneflow

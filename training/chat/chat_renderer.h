@@ -36,7 +36,13 @@ struct RenderedChat {
   // How they were found: "generation" (the template says it), "prefixes" (what it makes of the
   // messages before and up to an answer), "last" (of the last answer only), "completion", "all".
   std::string way;
+  bool ended = true;    // the last of them ends with a special token
   std::string nothing;  // why no byte counts; then there is no text
+};
+
+struct ChatPrompt {
+  std::string text;  // ends with the header of the answer
+  std::string end;   // the special token that ends the answer; empty: none is known
 };
 
 class ChatRenderer {
@@ -55,8 +61,8 @@ class ChatRenderer {
   // template refuses it. Another chat may be received after one.
   absl::StatusOr<RenderedChat> Receive(const std::string& where);
 
-  // The text that asks for the answer to a chat, which ends with the header of the answer.
-  absl::StatusOr<std::string> Ask(std::string_view chat, const std::string& where);
+  // The text that asks for the answer to a chat.
+  absl::StatusOr<ChatPrompt> Ask(std::string_view chat, const std::string& where);
 
  private:
   explicit ChatRenderer(PythonScript script) : script_(std::move(script)) {}

@@ -36,6 +36,7 @@ absl::StatusOr<ChatCounts> EncodeChats(
     if (labels == 0) return absl::OkStatus();
     ++counts.samples;
     ++counts.ways[chat.way];
+    if (!chat.ended) ++counts.endless;
     counts.tokens += std::ssize(ids);
     counts.labels += labels;
     counts.text_bytes += std::ssize(chat.text);
@@ -64,6 +65,12 @@ std::string CountsText(const ChatCounts& counts) {
   if (counts.chats > counts.samples) {
     absl::StrAppend(&text, counts.chats - counts.samples,
                     " chats are left out, because nothing of them counts\n");
+  }
+  if (counts.endless > 0) {
+    absl::StrAppend(
+        &text, "warning: in ", counts.endless,
+        " chats no special token ends the last answer: the model does not learn there to "
+        "end one\n");
   }
   if (const auto last = counts.ways.find("last"); last != counts.ways.end()) {
     absl::StrAppend(

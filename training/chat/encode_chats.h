@@ -15,16 +15,12 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "training/chat/chat_lines.h"
 #include "training/chat/chat_renderer.h"
 #include "training/chat/chat_template.h"
 #include "training/tokenizer/tokenizer.h"
 
 namespace oneflow {
-
-struct ChatLine {
-  std::string json;   // without line feeds
-  std::string where;  // "chats.jsonl:17", for errors
-};
 
 struct ChatCounts {
   int64_t chats = 0;                    // that were read

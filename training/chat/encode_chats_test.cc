@@ -211,8 +211,11 @@ TEST_CASE("an answer ends with the token by which the model stops") {
 TEST_CASE("a prompt ends with the header of the answer") {
   auto renderer = ChatRenderer::StartPrompts(NamedTemplate("chatml"), TestTokenizer());
   REQUIRE(renderer.ok());
-  CHECK(renderer->Ask(R"({"messages": [{"role": "user", "content": "Hi"}]})", "--prompt").value() ==
-        "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+  const auto prompt =
+      renderer->Ask(R"({"messages": [{"role": "user", "content": "Hi"}]})", "--prompt");
+  REQUIRE(prompt.ok());
+  CHECK(prompt->text == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+  CHECK(prompt->end == "<|im_end|>");
 }
 
 TEST_CASE("what cannot be taken is refused with its line, the reason and what to do") {
@@ -303,6 +306,8 @@ TEST_CASE("what is printed of chats") {
         "12 chats, 11 samples, 1000 tokens, of which 40.2 % count as labels (11 by prefixes)\n"
         "1 chats are left out, because nothing of them counts\n");
   counts.chats = 11;
+  counts.endless = 2;
+  CHECK_THAT(CountsText(counts), Catch::Contains("\nwarning: in 2 chats no special token ends"));
   counts.ways = {{"last", 11}};
   CHECK_THAT(CountsText(counts),
              Catch::Contains("(11 by last)\nof 11 chats only the last answer counts"));

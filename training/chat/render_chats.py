@@ -6,9 +6,11 @@ Lines of JSON come in and go out. The first line in says how:
 "loss_on" is "assistant", "completion" or "all"; "prompt" renders what a model is to answer. It is
 answered by {} or {"error": ...}. Every further line is a chat, as docs/data.md describes it, and is
 answered by one of
-    {"text": "...", "spans": [[begin, end], ...], "way": "generation"}   spans in bytes of UTF-8
+    {"text": "...", "spans": [[begin, end], ...], "way": "generation", "ended": true}
+where spans are in bytes of UTF-8, and the last ends with a special token or does not, or by
     {"nothing": "why no text of it counts"}
     {"error": "...", "hint": "..."}
+or, where it is a prompt, by {"text": "...", "end": "<|im_end|>"}: the token that ends the answer.
 
 Templates are rendered as transformers' apply_chat_template does (5.24), in jinja2's sandbox.
 """
@@ -430,6 +432,16 @@ def mark(template, chat, loss_on):
                   "--loss_on=all")
 
 
+def find_stop(template, chat):
+    """The special token that follows the answer to a chat; empty: none does."""
+    said = "an answer"
+    answered = Chat(chat.messages + [{"role": "assistant", "content": said}], 0, chat.tools,
+                    chat.documents, chat.values)
+    text = attempt(lambda: template.render(answered)) or ""
+    rest = text[text.rfind(said) + len(said):].lstrip() if said in text else ""
+    return next((x for x in template.special if rest.startswith(x)), "")
+
+
 def in_bytes(text, spans):
     """Positions of characters as those of bytes."""
     out, at, size = [], 0, 0
@@ -446,12 +458,14 @@ def answer(template, line, loss_on):
     try:
         chat = read_chat(json.loads(line.rstrip(b"\n")), template)
         if loss_on == "prompt":
-            return {"text": template.render(chat, prompt=True)}
+            return {"text": template.render(chat, prompt=True), "end": find_stop(template, chat)}
         text, spans, way = mark(template, chat, loss_on)
         spans = in_bytes(text, spans)
         if not spans:
             return {"nothing": "the assistant says nothing in it"}
-        return {"text": text, "spans": spans, "way": way}
+        end = text.encode()[:spans[-1][1]].decode(errors="replace").rstrip()
+        ended = loss_on == "all" or any(end.endswith(x) for x in template.special)
+        return {"text": text, "spans": spans, "way": way, "ended": ended}
     except Refusal as refusal:
         return {"error": str(refusal), "hint": refusal.hint}
     except UnicodeEncodeError:

@@ -31,8 +31,8 @@ using google::protobuf::util::MessageDifferencer;
 
 // Numbers that may be said beside a configuration: all others are what it is read for.
 constexpr std::string_view kSaidBeside[] = {
-    "sequence",    "vocab",    "dropout",   "attention",      "masks",        "slots",
-    "slot_groups", "capacity", "bias_rate", "aux_loss_coeff", "z_loss_coeff", "routed_positions",
+    "sequence",    "vocab",     "dropout",   "attention",      "masks",        "slots",
+    "slot_groups", "capacity",  "bias_rate", "aux_loss_coeff", "z_loss_coeff", "routed_positions",
     "lora",        "train_only"};
 
 bool IsFile(const std::string& path) {

@@ -244,7 +244,7 @@ absl::Status AddDecoderStep(const std::string& path, const Json& step, TextPipel
 absl::StatusOr<std::shared_ptr<const TextPipeline>> ReadTextPipeline(const std::string& path,
                                                                      const Json& json,
                                                                      const std::string& suffix,
-                                                                     bool prefixed) {
+                                                                     bool of_characters) {
   auto made = std::make_shared<TextPipeline>();
   const Json &normalizer = FindField(json, "normalizer"), &split = FindField(json, "pre_tokenizer");
   const Json& decoder = FindField(json, "decoder");
@@ -257,7 +257,7 @@ absl::StatusOr<std::shared_ptr<const TextPipeline>> ReadTextPipeline(const std::
   for (size_t i = 0; i < steps.size(); ++i) {
     RETURN_IF_ERROR(reader.Read(*steps[i], i + 1 == steps.size()));
   }
-  if (made->of_bytes && (prefixed || !suffix.empty())) {
+  if (made->of_bytes && (of_characters || !suffix.empty())) {
     made->of_bytes = false;
     made->words.Add({.kind = SplitStep::Kind::kAlphabet});
   }

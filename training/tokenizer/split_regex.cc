@@ -171,8 +171,7 @@ class RegexParser {
         return MakeSet(flags_.dot_all ? CodeSet::All() : CodeSet::One('\n').Complement());
       case '^':  // at the begin of each line
         reader_.Next();
-        return MakeChoice(AtBegin(), MakeSequence(MakeLook(LineEnd(), false, 1),
-                                                  MakeLook(MakeSet(CodeSet::All()), false, 0)));
+        return MakeLook(MakeSet(CodeSet::One('\n').Complement()), true, 1);
       case '$':  // at the end of each line
         reader_.Next();
         return MakeLook(MakeSet(CodeSet::One('\n').Complement()), true, 0);

@@ -46,12 +46,12 @@ absl::StatusOr<Kernel> MakeAdd(const KernelSetup& s) {
   });
 }
 
-absl::StatusOr<Kernel> MakeScale(const KernelSetup& s) {
+absl::StatusOr<Kernel> MakeMultiply(const KernelSetup& s) {
   const int64_t n = Elements(s.out[0]);
   const Times times{static_cast<float>(DoubleAttr(s, "factor"))};
   return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) {
     return Kernel([=](const KernelCall& call) {
-      return Map(call, "scale", times, n, call.output<S>(0), call.input<S>(0));
+      return Map(call, "multiply", times, n, call.output<S>(0), call.input<S>(0));
     });
   });
 }
@@ -221,18 +221,12 @@ absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
 }  // namespace
 
 KernelTable ElementwiseTable() {
-  return {{"add", MakeAdd},
-          {"add_bias", MakeAddBias},
-          {"add_delta", MakeAdd},
-          {"add_n", MakeAddN},
-          {"cast", MakeCast},
-          {"fill", MakeFill},
-          {"gated", MakeGated},
-          {"gated_grad", MakeGatedGrad},
-          {"gelu", MakeGelu},
-          {"gelu_grad", MakeGeluGrad},
-          {"scale", MakeScale},
-          {"sum_uses", MakeAddN}};
+  return {{"add", MakeAdd},           {"add_bias", MakeAddBias},
+          {"add_delta", MakeAdd},     {"add_n", MakeAddN},
+          {"cast", MakeCast},         {"fill", MakeFill},
+          {"gated", MakeGated},       {"gated_grad", MakeGatedGrad},
+          {"gelu", MakeGelu},         {"gelu_grad", MakeGeluGrad},
+          {"multiply", MakeMultiply}, {"sum_uses", MakeAddN}};
 }
 
 }  // namespace oneflow::cuda

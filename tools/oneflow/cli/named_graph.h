@@ -21,7 +21,8 @@ absl::StatusOr<proto::Model> SayNamedModel(const Arguments& args, const std::str
 // What the flags say of the variables that are trained, and nothing else: lora, train_only.
 absl::StatusOr<proto::Model> TrainedFromFlags(const Arguments& args);
 
-// The graph of --graph=TEXT, with adapters and frozen variables as flags say: a file of `oneflow model`, a plan, or NamedModelFromFlags.
+// The graph of --graph=TEXT, with adapters and frozen variables as flags say: a file of `oneflow
+// model`, a plan, or NamedModelFromFlags.
 absl::StatusOr<GraphSource> ReadGraphArgument(const Arguments& args, const std::string& text);
 
 }  // namespace oneflow

@@ -90,7 +90,8 @@ absl::StatusOr<FitModel> FromGraph(const std::string& path, int64_t sequence,
   }
   const proto::Model preset = FindPresetModel(model.source.graph);
   if (preset.has_family()) {
-    model.with_sequence = [preset, adapted = model.source.graph](int64_t other) -> absl::StatusOr<GraphSource> {
+    model.with_sequence =
+        [preset, adapted = model.source.graph](int64_t other) -> absl::StatusOr<GraphSource> {
       ASSIGN_OR_RETURN(const proto::Model said, WithSequence(preset, other));
       ASSIGN_OR_RETURN(const proto::Model complete, CompleteModel(said));
       ASSIGN_OR_RETURN(proto::Graph graph, AdaptLike(adapted, BuildModel(complete)));
