@@ -77,8 +77,9 @@ const Row kRunRows[] = {
                  "loader looks, a toolkit, and the packages of python3."},
     {.name = "data", .value = "FILE[:WEIGHT],...", .group = kDataGroup, .differs = true,
      .bits = Bits::kValues,
-     .sentence = "Training data: text, or .bin tokens of nanoGPT, llm.c or Megatron. With "
-                 "weights: samples are drawn in these proportions. A comma within a name is \\,."},
+     .sentence = "Training data: text (also JSON Lines, tables, what gzip or zstd packed, folders and "
+                 "patterns of these), or .bin tokens of nanoGPT, llm.c or Megatron. With weights: "
+                 "samples are drawn in these proportions. A comma within a name is \\,."},
     {.name = "eval_data", .value = "FILE[:WEIGHT],...", .group = kDataGroup, .differs = true,
      .sentence = "Validation data, as --data. Default: none."},
     {.name = "eval_fraction", .value = "PART", .default_text = "0", .group = kDataGroup,
@@ -93,6 +94,9 @@ const Row kRunRows[] = {
     {.name = "tokenizer", .value = "NAME", .group = kDataGroup, .bits = Bits::kValues,
      .sentence = "Tokenizer of --data that is text, as of `data`. Default: that of the checkpoint "
                  "that the run goes on from or begins with; bytes of a new model."},
+    {.name = "key", .value = "NAME", .group = kDataGroup, .rare = true, .bits = Bits::kValues,
+     .sentence = "Key of the text in --data of JSON Lines, or its column in a table; a.b is b within "
+                 "a. Default: text."},
     {.name = "end_of_text_id", .value = "ID", .group = kDataGroup, .rare = true,
      .bits = Bits::kValues,
      .sentence = "With --documents: the token that ends a document. Default: that of the "

@@ -204,8 +204,8 @@ absl::Status CheckFraction() {
 absl::Status CheckKeyActs(const proto::Run& run, const std::vector<TextFacts>& texts) {
   const bool acts =
       std::any_of(texts.begin(), texts.end(), [](const TextFacts& text) { return text.records(); });
-  if (acts || !(FLAGS_key != "text")) return absl::OkStatus();
-  return InputError("--key=" + FLAGS_key, "acts on nothing: no text is JSON Lines or a table",
+  if (acts || !run.has_key()) return absl::OkStatus();
+  return InputError("--key=" + run.key(), "acts on nothing: no text is JSON Lines or a table",
                     "leave it out");
 }
 
@@ -265,7 +265,7 @@ absl::Status Data(const Arguments& args) {
   ASSIGN_OR_RETURN(const std::vector<TextFacts> texts, FindTexts());
   RETURN_IF_ERROR(CheckKeyActs(run, texts));
   RETURN_IF_ERROR(CheckFraction());
-  const std::string key = (FLAGS_key != "text") ? FLAGS_key : "text";
+  const std::string key = run.has_key() ? run.key() : "text";
   const bool validates = FLAGS_val_fraction > 0;
   std::vector<int64_t> counted;
   ValidationShare share;

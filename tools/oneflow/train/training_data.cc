@@ -8,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/data_list.h"
-#include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/model/encode_text_file.h"
 #include "tools/oneflow/model/warn_of_text.h"
@@ -48,7 +47,7 @@ class TextTokenizer {
     made.token_bytes_ = run.token_bytes();
     made.end_of_text_id_ = run.has_end_of_text_id() ? run.end_of_text_id() : -1;
     made.documents_ = options.documents;
-    if ((FLAGS_key != "text")) made.key_ = FLAGS_key;
+    if (run.has_key()) made.key_ = run.key();
     if (run.has_tokenizer()) {
       RETURN_IF_ERROR(made.Load(run.tokenizer()));
       made.files_ = made.loaded_->files;
