@@ -79,6 +79,12 @@ def system_dependencies():
         packages = ["libutf8proc-dev"],
     )
     system_library(
+        name = "system_pcre2",
+        headers = ["pcre2.h"],
+        linkopts = ["-lpcre2-8"],
+        packages = ["libpcre2-dev"],
+    )
+    system_library(
         name = "system_json",
         headers = ["nlohmann/json.hpp"],
         packages = ["nlohmann-json3-dev"],

@@ -13,18 +13,47 @@
 
 namespace oneflow {
 
+// A token of a sample, with what is known of it beside its id:
+//
+//   bits 0 to 29   its id
+//   bit 30         it begins a document
+//   bit 31         it does not count as a label
+//
+//   const int32_t token = MakeToken(17, {.counts = false, .begins = true});
+//   TokenId(token);      // 17
+//   IsLabel(token);      // false
+//   BeginsDocument(token);  // true
+//
+// Sources that know nothing of it give ids as they are. Only plans that count labels may read
+// tokens that do not count.
+inline constexpr int32_t kMostTokenIds = (int32_t{1} << 30) - 1;  // ids are below
+struct TokenMarks {
+  bool counts = true;   // as a label
+  bool begins = false;  // a document
+};
+constexpr int32_t MakeToken(int32_t id, TokenMarks marks) {
+  return static_cast<int32_t>(static_cast<uint32_t>(id) | uint32_t{marks.begins} << 30 |
+                              uint32_t{!marks.counts} << 31);
+}
+// Stands for tokens that a sample lacks, at its end: token 0, which begins a document and does not
+// count.
+inline constexpr int32_t kPaddingToken = -1;
+constexpr bool IsLabel(int32_t token) { return token >= 0; }
+constexpr bool BeginsDocument(int32_t token) { return (token >> 30 & 1) != 0; }
+constexpr int32_t TokenId(int32_t token) {
+  return token == kPaddingToken ? 0 : token & kMostTokenIds;
+}
+
 // The source of micro-batches. Thread-safe: host workers call Load.
 class TokenSource {
  public:
   static constexpr int64_t kMost = int64_t{1} << 32;  // steps, and samples of a step
-  // Stands for tokens that a sample lacks, at its end. No label of it counts, so only plans that
-  // count labels may read it.
-  static constexpr int32_t kPadding = -1;
+  static constexpr int32_t kPadding = kPaddingToken;
 
   virtual ~TokenSource() = default;
-  // Tokens [row][0, length] (length + 1 of them: inputs and shifted labels) of global sample
-  // `sample` of the step: a function of (seed, step, sample) alone. Fails where the data cannot be
-  // read. Allocates nothing.
+  // Tokens, as above, [row][0, length] (length + 1 of them: inputs and shifted labels) of global
+  // sample `sample` of the step: a function of (seed, step, sample) alone. Fails where the data
+  // cannot be read. Allocates nothing.
   virtual absl::Status Sample(int64_t step, int64_t sample, std::span<int32_t> tokens) const = 0;
 };
 
@@ -60,7 +89,8 @@ struct RunContext {
   int64_t micro_batches = 1;  // firings a step of forward actors
   int64_t micro_batch_size = 1;
   const TokenSource* tokens = nullptr;
-  int32_t end_of_text = -1;  // the token that ends a document of `tokens`; -1: not known
+  int32_t end_of_text = -1;      // the token that ends a document of `tokens`; -1: not known
+  bool marks_documents = false;  // all tokens of `tokens` that begin a document say so
   std::function<StepNumbers(int64_t step)> optimizer;  // for adamw
   std::function<absl::Status(const Piece&)> load;      // load_slice, feed: fill piece.data
   std::function<absl::Status(const Piece&)> save;      // save_slice, fetch: take piece.data

@@ -7,6 +7,7 @@
 //   2. CheckAndInferShapes  ops fit their definitions; shapes and dtypes of all tensors
 //      GivePositions        with --documents, or where an axis splits positions: positions (and
 //                           documents) become inputs of the ops that look from token to token
+//      MaskLabels           with --masked_labels: losses are means over the labels that count
 //      JoinPositions        of programs that are fed: no axis splits positions
 //   3. Decompose            composite ops -> primitive ones
 //      OmitLogits           with --loss_pieces: no tensor holds the logits of a loss
@@ -39,6 +40,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -89,6 +91,13 @@ int PositionParts(const Graph& graph);
 // inferred shapes, and composite ops as they are written (before Decompose). Errors: a graph that
 // looks from token to token in other ways; a run of tokens that is cut.
 absl::Status GivePositions(Graph* graph, bool documents, std::vector<std::string>* notes);
+
+// --- mask_labels ---
+
+// Requires losses as they are written (before Decompose).
+void MaskLabels(Graph* graph);
+
+// --- join_positions ---
 
 // Joins the positions of a program that is fed its tokens in the order of positions: no axis splits
 // them.
@@ -210,6 +219,10 @@ struct MixedPrecisionOptions {
   // Casts the biases of bf16 products like their weights, because cuBLASLt only adds biases of the
   // result's type.
   bool narrow_biases = false;
+  // Frozen variables that are read as bf16 rest so. `resting`: by name, the types of variables that
+  // the programs before have.
+  bool narrow_frozen = false;
+  std::map<std::string, DType> resting = {};
 };
 
 // Requires shapes, primitive ops and placed variables; SBP not yet. Ops move: `mirrors`, from

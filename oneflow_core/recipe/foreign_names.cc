@@ -97,8 +97,6 @@ constexpr Foreign kAdvice[] = {
     {"lr_warmup_fraction", "write --warmup_steps=N"},
     {"lr_warmup_samples", "write --warmup_steps=N, in steps"},
     {"train_samples", "write --steps=N, in steps of --batch sequences"},
-    {"epochs num_epochs num_train_epochs",
-     "write --steps=N: an epoch is (tokens of --data) / (--batch x sequence) steps"},
     {"load load_checkpoint", "write --checkpoint_dir=FOLDER --resume"},
     {"data_path train_data dataset_path",
      "write --data=FILE, and --data=PREFIX.bin of Megatron's files"},

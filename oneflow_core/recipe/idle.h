@@ -20,9 +20,11 @@ std::string_view IdlePrefetch(const PlanCase& plan);
 std::string_view IdleRecompute(const PlanCase& plan);
 std::string_view IdleSchedule(const PlanCase& plan);
 std::string_view IdleExtraInFlight(const PlanCase& plan);
+std::string_view IdleMaskedLabels(const PlanCase& plan);
 std::string_view IdleLossPieces(const PlanCase& plan);
 std::string_view IdleOffload(const PlanCase& plan);
 std::string_view IdleUpdateOn(const PlanCase& plan);
 std::string_view IdleHostMemory(const PlanCase& plan);
+std::string_view IdleFrozenWeights(const PlanCase& plan);
 
 }  // namespace oneflow

@@ -40,11 +40,19 @@ const Row kRunRows[] = {
     // clang-format off
     {.name = "init_from", .value = "FOLDER", .group = kModelGroup, .bits = Bits::kValues,
      .conflicts = "resume=true",
-     .sentence = "Checkpoint with whose weights a new run begins: the folder of a step, or one of "
-                 "checkpoints. Default: random weights."},
+     .sentence = "Weights with which a new run begins: a checkpoint (the folder of a step, or one "
+                 "of checkpoints) or a folder of Hugging Face. Default: random weights, and those "
+                 "of the base of a graph that has one."},
+    {.name = "base", .value = "FOLDER", .group = kModelGroup, .rare = true,
+     .sentence = "Folder in which the weights that the model does not train, its base, are now. "
+                 "Default: where its graph says."},
     {.name = "steps", .value = "N", .default_text = "100", .group = kRunGroup, .least = 1,
      .most = kMostSteps, .foreign = "train_iters training_steps max_iters max_steps",
      .sentence = "Steps of the run."},
+    {.name = "epochs", .value = "N", .group = kRunGroup, .least = 1, .most = kMostSteps,
+     .bits = Bits::kValues, .foreign = "num_train_epochs num_epochs",
+     .sentence = "Passes over --data, each in another order that the seed gives: they make the "
+                 "number of steps. Default: none, and samples are drawn with replacement."},
     {.name = "seed", .value = "N", .default_text = "1", .group = kRunGroup, .bits = Bits::kValues,
      .sentence = "Seed of the weights and of the order of the data."},
     {.name = "resume", .value = "true|false|auto", .default_text = "false", .group = kRunGroup,
@@ -101,10 +109,23 @@ const Row kRunRows[] = {
      .bits = Bits::kValues,
      .sentence = "With --documents: the token that ends a document. Default: that of the "
                  "tokenizer."},
+    {.name = "long_chats", .value = "truncate|drop|error", .default_text = "truncate",
+     .group = kDataGroup, .rare = true, .bits = Bits::kValues,
+     .sentence = "Chats of more tokens than the model's sequence lose their end, are left out, or "
+                 "are refused."},
     {.name = "token_bytes", .value = "2|4", .group = kDataGroup, .rare = true,
      .bits = Bits::kValues,
      .sentence = "Bytes of an id in files of token ids without a header. Default: 2, unless the "
                  "ids look wider, which is refused."},
+    {.name = "chat", .default_text = "false", .group = kDataGroup, .bits = Bits::kValues,
+     .sentence = "The lines of --data are chats (docs/data.md, Chats), which the template of the "
+                 "tokenizer's folder renders; what the assistant says counts as labels."},
+    {.name = "loss_on", .value = "assistant|completion|all", .default_text = "assistant",
+     .group = kDataGroup, .bits = Bits::kValues, .needs = "chat",
+     .sentence = "With --chat: what counts as labels: all answers, the last one, or all text."},
+    {.name = "chat_template", .value = "FILE", .group = kDataGroup, .rare = true, .differs = true,
+     .bits = Bits::kValues, .needs = "chat",
+     .sentence = "With --chat: a template (Jinja) instead of that of the folder."},
     {.name = "metrics", .value = "FILE", .group = kDataGroup, .differs = true,
      .sentence = "File of one JSON line a step. One that is there is moved to FILE.old-N, but "
                  "--resume appends."},

@@ -62,6 +62,8 @@ class JsonNamesTest(unittest.TestCase):
                 path = pathlib.Path(folder, name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(content, encoding="utf-8")
+            write("chats.jsonl", '{"prompt": "one", "completion": "two"}\n' * 3)
+            write("template.jinja", "{% for m in messages %}{{ m.role ~ ':' ~ m.content ~ ';' }}{% endfor %}")
             write("text.txt", "".join(f"line {i} of a text\n" for i in range(200)))
             run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256", "--out=gpt.textproto",
                 cwd=folder)
@@ -102,6 +104,8 @@ class JsonNamesTest(unittest.TestCase):
                 "fit of what does not": printed("fit", "moe.textproto", *search[2:], "--devices=2", "--budget_seconds=2",
                                                 "--memory=33MB", "--reserve=0", code=2),
                 "data": printed("data", "--text=text.txt", "--tokenizer=bytes", "--val_fraction=0.1", "--out=data"),
+                "data of chats": printed("data", "--chat", "--data=chats.jsonl", "--tokenizer=bytes",
+                                         "--chat_template=template.jinja", "--out=chats"),
                 "train": printed("train", graph, *train, "--job_dir=.", "--eval_data=data/val.bin", "--checkpoint_dir=ckpt"),
                 "eval": printed("eval", "--checkpoint=ckpt", "--data=data/val.bin", "--threads=1"),
                 "generate": printed("generate", "--checkpoint=ckpt", "--prompt=a", "--tokens=2", "--threads=1"),

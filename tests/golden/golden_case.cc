@@ -44,9 +44,9 @@ std::vector<std::string> Passes() {
 // Those that stand in no range: they are for programs that do not train, for overlap, or for what
 // rests in the host's memory.
 constexpr std::string_view kAlone[] = {
-    "remove_dropout", "give_positions",     "join_positions", "omit_logits",    "cache_attention",
-    "rest_on_host",   "check_cuda_kernels", "order_update",   "choose_offload", "move_to_host",
-    "hide_exchanges", "delay_sums",         "prefetch",       "bound_copies"};
+    "remove_dropout",  "give_positions", "mask_labels",        "join_positions", "omit_logits",
+    "cache_attention", "rest_on_host",   "check_cuda_kernels", "order_update",   "choose_offload",
+    "move_to_host",    "hide_exchanges", "delay_sums",         "prefetch",       "bound_copies"};
 constexpr std::string_view kGraphMark = "-- graph --\n", kExpectMark = "-- expect --\n";
 
 absl::StatusOr<int> FindPass(const std::string& file, const std::string& pass) {

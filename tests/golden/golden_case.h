@@ -12,6 +12,7 @@
 //   loss_pieces: 4           (optional; or auto; of omit_logits)
 //   device: cuda             (optional; else host_copies does nothing)
 //   documents: kept apart    (optional; of give_positions)
+//   masked_labels: true      (optional; else mask_labels does nothing)
 //   context_pieces: 2        (optional; of piece_attention)
 //   overlap: 1000            (optional; exchanges on streams of their own, in buckets of so many
 //                            bytes)
@@ -28,7 +29,7 @@
 // Passes are those of compile (compiler/front_end.h, compiler/back_end.h), and plan_memory. Every
 // case begins with fold_stages, named or not. `a .. b` stands for all passes from a to b, but those
 // of programs that do not train (remove_dropout, cache_attention) or are fed (join_positions), of
-// positions as data (give_positions), of logits in pieces (omit_logits) and of overlap
+// positions as data (give_positions), of masked labels (mask_labels), of logits in pieces (omit_logits) and of overlap
 // (order_update, hide_exchanges) and of what rests in the host's memory (rest_on_host,
 // choose_offload, move_to_host, bound_copies) are always named. A file named fail_* expects an
 // error, any other none. The results of insert_boxing and plan_memory are verified, too.

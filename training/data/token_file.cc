@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -397,6 +398,8 @@ absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path, int id_bytes) {
   if (path.ends_with(".npy")) return OpenHeaderless(std::move(file), head, id_bytes);
   if (!path.ends_with(".bin")) return OpenPlainText(std::move(file), head);
   ASSIGN_OR_RETURN(TokenFile tokens, OpenBin(std::move(file), head, id_bytes));
+  ASSIGN_OR_RETURN(std::optional<ChatTable> chats, ReadChats(path, tokens.tokens));
+  if (chats) tokens.chats = std::make_shared<const ChatTable>(*std::move(chats));
   ASSIGN_OR_RETURN(const std::optional<TokenFileMeta> meta, ReadTokenFileMeta(path));
   if (!meta) return tokens;
   if (meta->tokens != tokens.tokens) {

@@ -12,17 +12,20 @@
 // (recognize_data.h), and so are llm.c's evaluation, model and tokenizer files, token files under
 // another name than *.bin, and ids without a header that look as if they had four bytes or eight.
 //
-// Beside a .bin that `oneflow data` wrote, FILE.meta.json names its tokenizer (token_file_meta.h).
+// Beside a .bin that `oneflow data` wrote, FILE.meta.json names its tokenizer (token_file_meta.h);
+// beside one of chats, FILE.chats says where they end, and which tokens count (chat_file.h).
 // Document boundaries are checked, not kept: training reads one long sequence. Files may have more
 // tokens than fit in memory.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "training/data/chat_file.h"
 #include "training/data/data_file.h"
 #include "training/tokenizer/tokenizer_id.h"
 
@@ -45,6 +48,7 @@ struct TokenFile {
   int token_bytes = 1;         // 1 or 2: unsigned; 4: int32, for ids are below 2^31
   TokenizerId tokenizer = {};  // the ids', if it is known; for text: bytes
   bool is_uint32 = false;      // ids of four bytes that read as negative are 2^31 and more
+  std::shared_ptr<const ChatTable> chats = nullptr;  // null: the file is no file of chats
 
   // Tokens [first, first + out.size()), which must exist. Errors are those of DataFile::Read.
   // Allocates nothing.
@@ -53,7 +57,7 @@ struct TokenFile {
 
 // `id_bytes`: of an id in a file without a header, 2 or 4; 0: not said, and then two unless the ids
 // look wider, which is an error. Errors: no such file, a kind not listed above, a size that does
-// not match its header, a broken or foreign .idx, a FILE.meta.json of another .bin.
+// not match its header, a broken or foreign .idx, a FILE.meta.json or a FILE.chats of another .bin.
 absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path, int id_bytes = 0);
 
 // An input error if `file` begins as a plan, a NumPy array, an index of Megatron's or a file of

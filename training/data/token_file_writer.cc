@@ -11,6 +11,7 @@
 #include "glog/logging.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "training/data/chat_file.h"
 #include "training/data/token_file.h"
 #include "training/data/token_file_meta.h"
 
@@ -45,6 +46,7 @@ absl::Status RemoveTokenFile(const std::string& path) {
   CHECK(path.ends_with(".bin")) << path;
   RETURN_IF_ERROR(RemoveIfThere(path));
   RETURN_IF_ERROR(RemoveIfThere(MetaPath(path)));
+  RETURN_IF_ERROR(RemoveIfThere(ChatsPath(path)));
   return RemoveIfThere(IndexPath(path));
 }
 
@@ -144,6 +146,7 @@ absl::Status TokenFileWriter::Finish() {
   if (format_ == TokenFormat::kMegatron) RETURN_IF_ERROR(WriteIndex());
   RETURN_IF_ERROR(tokenizer_.known() ? WriteTokenFileMeta(path_, {tokens_, tokenizer_})
                                      : RemoveIfThere(MetaPath(path_)));
+  RETURN_IF_ERROR(RemoveIfThere(ChatsPath(path_)));
   if (std::rename(TemporaryPath(path_).c_str(), path_.c_str()) != 0) return CannotWrite(path_);
   file_.reset();
   // Last: a file whose index does not fit is refused, one that lost its index would be misread.

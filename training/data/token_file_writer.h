@@ -31,8 +31,8 @@ enum class TokenFormat : uint8_t {
 };
 absl::StatusOr<TokenFormat> ParseTokenFormat(std::string_view name);
 
-// Removes the token file `path`, which ends in .bin, its index and its facts (token_file_meta.h),
-// if they exist.
+// Removes the token file `path`, which ends in .bin, its index, its facts (token_file_meta.h) and
+// its chats (chat_file.h), if they exist.
 absl::Status RemoveTokenFile(const std::string& path);
 
 class TokenFileWriter {
@@ -52,7 +52,8 @@ class TokenFileWriter {
   // left out).
   void EndDocument();
   // Writes header, index and facts, and renames the files. An index of an earlier file is removed
-  // if the format has none, and so are facts if none are known.
+  // if the format has none, and so are facts if none are known, and chats, which WriteChats writes
+  // after this.
   absl::Status Finish();
 
   int64_t tokens() const { return tokens_; }

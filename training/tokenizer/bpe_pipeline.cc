@@ -4,6 +4,7 @@
 
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
+#include "training/tokenizer/pipeline_reader.h"
 
 namespace oneflow {
 namespace {
@@ -32,12 +33,8 @@ absl::Status CheckModel(const std::string& path, const Json& model) {
   if (!type.is_null() && type != "BPE") {
     return UnsupportedTokenizer(path, "its model is " + JsonText(type));
   }
-  for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (IsSet(FindField(model, key))) {
-      return UnsupportedTokenizer(path, std::string("its model sets ") + key);
-    }
-  }
-  return absl::OkStatus();
+  if (!IsSet(FindField(model, "dropout"))) return absl::OkStatus();
+  return UnsupportedTokenizer(path, "its model sets dropout");
 }
 
 // A ByteLevel that splits by GPT-2's pattern, or a Split before a ByteLevel that does not: the
@@ -113,6 +110,27 @@ absl::Status ReadSpaces(const std::string& path, const Steps& normalizer, const 
   return UnsupportedTokenizer(path, "its pre-tokenizer has the prepend_scheme " + JsonText(scheme));
 }
 
+// The rules of GPT-2, Llama 2, Llama 3, Qwen 2 and Mistral. Errors: they are others.
+absl::StatusOr<BpeRules> ReadUsualRules(const std::string& path, const Json& json) {
+  const Json& model = FindField(json, "model");
+  BpeRules rules;
+  rules.ignore_merges = IsSet(FindField(model, "ignore_merges"));
+  const Steps normalizer = ListSteps(FindField(json, "normalizer"), "normalizers");
+  const Steps split = ListSteps(FindField(json, "pre_tokenizer"), "pretokenizers");
+  if (IsSet(FindField(model, "byte_fallback"))) {
+    rules.words = nullptr;
+    RETURN_IF_ERROR(ReadSpaces(path, normalizer, split, &rules));
+    return rules;
+  }
+  rules.nfc = !normalizer.empty();
+  for (const Json* one : normalizer) {
+    if (FindField(*one, "type") == "NFC") continue;
+    return UnsupportedTokenizer(path, "it normalizes text (" + StepsText(normalizer) + ")");
+  }
+  RETURN_IF_ERROR(ReadWords(path, split, &rules));
+  return rules;
+}
+
 }  // namespace
 
 const Json& FindField(const Json& object, const char* key) {
@@ -134,30 +152,37 @@ std::vector<const Json*> ListSteps(const Json& step, const char* key) {
 }
 
 absl::Status UnsupportedTokenizer(const std::string& path, const std::string& what) {
-  return InputError(path, what,
-                    "supported are byte-level BPE that splits as GPT-2, Llama 3 or Qwen 2 do, and "
-                    "BPE with byte fallback as of Llama 2; if the model has a sentencepiece "
-                    "FILE.model, give that");
+  return InputError(
+      path, what,
+      "supported are BPE models, with the steps that docs/data.md lists; if the model "
+      "has a sentencepiece FILE.model, give that");
 }
 
 absl::StatusOr<BpeRules> ReadBpeRules(const std::string& path, const Json& json) {
   const Json& model = FindField(json, "model");
   RETURN_IF_ERROR(CheckModel(path, model));
+  const auto text = [&](const char* key) {
+    const Json& value = FindField(model, key);
+    return value.is_string() ? value.get<std::string>() : std::string();
+  };
+  const std::string prefix = text("continuing_subword_prefix"), suffix = text("end_of_word_suffix");
+  const bool falls_back = IsSet(FindField(model, "byte_fallback"));
+  absl::StatusOr<BpeRules> usual = ReadUsualRules(path, json);
   BpeRules rules;
-  rules.ignore_merges = IsSet(FindField(model, "ignore_merges"));
-  const Steps normalizer = ListSteps(FindField(json, "normalizer"), "normalizers");
-  const Steps split = ListSteps(FindField(json, "pre_tokenizer"), "pretokenizers");
-  if (IsSet(FindField(model, "byte_fallback"))) {
+  if (usual.ok() && prefix.empty() && suffix.empty()) {
+    rules = *std::move(usual);
+  } else {
+    ASSIGN_OR_RETURN(rules.pipeline,
+                     ReadTextPipeline(path, json, suffix, !prefix.empty() || falls_back));
     rules.words = nullptr;
-    RETURN_IF_ERROR(ReadSpaces(path, normalizer, split, &rules));
-    return rules;
+    rules.byte_fallback = falls_back;
+    rules.ignore_merges = IsSet(FindField(model, "ignore_merges"));
+    rules.subword_prefix = prefix;
+    rules.word_suffix = suffix;
   }
-  rules.nfc = !normalizer.empty();
-  for (const Json* one : normalizer) {
-    if (FindField(*one, "type") == "NFC") continue;
-    return UnsupportedTokenizer(path, "it normalizes text (" + StepsText(normalizer) + ")");
-  }
-  RETURN_IF_ERROR(ReadWords(path, split, &rules));
+  rules.unknown = text("unk_token");
+  rules.fuse_unknown = IsSet(FindField(model, "fuse_unk"));
+  rules.drops_unknown = true;
   return rules;
 }
 

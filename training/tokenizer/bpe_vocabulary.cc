@@ -1,65 +1,20 @@
 #include "training/tokenizer/bpe_vocabulary.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
-#include <charconv>
 #include <span>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "oneflow_core/base/status.h"
+#include "training/tokenizer/byte_alphabet.h"
+#include "training/tokenizer/code_set.h"
+#include "training/tokenizer/decode_token.h"
 #include "xxhash.h"
 
 namespace oneflow {
 namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 24;
-// GPT-2's alphabet: printable Latin-1 stands for itself, the other bytes for 256, 257, ... in turn.
-bool Printable(int byte) {
-  return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
-}
-
-absl::flat_hash_map<int32_t, char> Alphabet() {
-  absl::flat_hash_map<int32_t, char> bytes;
-  int32_t next = 256;
-  for (int byte = 0; byte < 256; ++byte) {
-    bytes[Printable(byte) ? byte : next++] = static_cast<char>(byte);
-  }
-  return bytes;
-}
-
-// The bytes of a token that is written in the alphabet; nothing for another.
-std::optional<std::string> WordBytes(const std::string& token,
-                                     const absl::flat_hash_map<int32_t, char>& alphabet) {
-  std::string bytes;
-  const auto* text = reinterpret_cast<const utf8proc_uint8_t*>(token.data());
-  const auto size = static_cast<utf8proc_ssize_t>(token.size());
-  for (utf8proc_ssize_t at = 0; at < size;) {
-    int32_t character = 0;
-    const utf8proc_ssize_t length = utf8proc_iterate(text + at, size - at, &character);
-    const auto it = alphabet.find(length > 0 ? character : -1);
-    if (it == alphabet.end()) return std::nullopt;
-    bytes.push_back(it->second);
-    at += length;
-  }
-  return bytes;
-}
-
-// The byte of "<0x41>"; -1 for other tokens.
-int FindByte(std::string_view token) {
-  if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
-  int byte = -1;
-  const auto [end, error] = std::from_chars(token.data() + 3, token.data() + 5, byte, 16);
-  return error == std::errc() && end == token.data() + 5 ? byte : -1;
-}
-
-// The bytes of a token that is written as sentencepiece does.
-std::string PieceBytes(const std::string& token) {
-  if (const int byte = FindByte(token); byte >= 0) return std::string(1, static_cast<char>(byte));
-  return absl::StrReplaceAll(token, {{ToAbsl(kMetaSpace), " "}});
-}
 
 class Builder {
  public:
@@ -67,26 +22,37 @@ class Builder {
 
   // Before what is added: words are made of the vocabulary's tokens alone.
   absl::Status AddVocabulary(const BpeListing& listing) {
-    const auto alphabet = Alphabet();
-    const bool pieces = made_.rules.words == nullptr;
+    const BpeRules& rules = made_.rules;
+    const bool characters = rules.of_characters();
     for (const auto& [token, id] : listing.vocab) {
       const std::optional<std::string> word =
-          pieces ? std::nullopt : WordBytes(token, alphabet);  // none: plain text
-      RETURN_IF_ERROR(AddToken(token, id, pieces ? PieceBytes(token) : word.value_or(token)));
-      if (pieces) made_.id_of_word.emplace(token, id);
-      if (word && made_.rules.ignore_merges) made_.id_of_word.emplace(*word, id);
+          characters ? std::nullopt : ReadAlphabet(token);  // none: plain text
+      RETURN_IF_ERROR(
+          AddToken(token, id, characters ? DecodeToken(rules, token) : word.value_or(token)));
+      if (characters) made_.id_of_word.emplace(token, id);
+      if (word && rules.ignore_merges) made_.id_of_word.emplace(*word, id);
     }
-    return pieces ? FindPieceBytes() : FindBytes(alphabet);
+    if (!rules.unknown.empty()) {
+      const auto it = ids_.find(rules.unknown);
+      if (it != ids_.end()) made_.unknown = it->second;
+    }
+    return characters ? FindPieceBytes() : FindBytes();
   }
 
   absl::Status AddMerges(const BpeListing& listing) {
     made_.merges.reserve(listing.merges.size());
+    int32_t rank = 0;
     for (const auto& [left, right] : listing.merges) {
-      const auto rank = static_cast<int32_t>(made_.merges.size());
       ASSIGN_OR_RETURN(const int32_t a, FindId(left, left, right));
       ASSIGN_OR_RETURN(const int32_t b, FindId(right, left, right));
-      ASSIGN_OR_RETURN(const int32_t merged, FindId(left + right, left, right));
-      made_.merges.emplace(BpeVocabulary::Pair(a, b), BpeVocabulary::Merge{rank, merged});
+      const std::string& prefix = made_.rules.subword_prefix;
+      const bool prefixed = !prefix.empty() && right.starts_with(prefix);
+      ASSIGN_OR_RETURN(const int32_t merged,
+                       FindId(left + right.substr(prefixed ? prefix.size() : 0), left, right));
+      AddJoin(left, right);
+      // Of two that are the same pair, the last counts.
+      made_.merges.insert_or_assign(BpeVocabulary::Pair(a, b),
+                                    BpeVocabulary::Merge{rank++, merged});
     }
     return absl::OkStatus();
   }
@@ -133,6 +99,14 @@ class Builder {
     }
     if (finds && rules.writes_first) absl::StrAppend(&all, " written first");
     if (rules.nfc) absl::StrAppend(&all, " nfc");
+    const auto& bytes = made_.id_of_byte;
+    const bool misses_bytes = std::find(bytes.begin(), bytes.end(), -1) != bytes.end();
+    if (!rules.pipeline && misses_bytes) absl::StrAppend(&all, " unknown ", rules.unknown);
+    if (rules.pipeline) {
+      absl::StrAppend(&all, " pipeline ", rules.pipeline->text, " unknown ", rules.unknown, " ",
+                      rules.fuse_unknown, rules.byte_fallback, " subwords ", rules.subword_prefix,
+                      " ", rules.word_suffix);
+    }
     if (rules.ignore_merges) absl::StrAppend(&all, " ignores merges");
     const auto add = [&all](const std::string& text) {
       absl::StrAppend(&all, text.size(), ":", text);
@@ -166,6 +140,21 @@ class Builder {
     made_.tokens[id] = std::move(bytes);
     ids_.emplace(token, static_cast<int32_t>(id));
     return absl::OkStatus();
+  }
+
+  void AddJoin(std::string_view left, std::string_view right) {
+    size_t last = left.size() - 1;
+    while (last > 0 && (static_cast<unsigned char>(left[last]) & 0xc0) == 0x80) --last;
+    int32_t a = DecodeCharacter(left.substr(last)).code, b = DecodeCharacter(right).code;
+    if (!made_.rules.of_characters()) {
+      const auto byte = [](const std::optional<std::string>& bytes) {
+        return bytes && bytes->size() == 1 ? static_cast<unsigned char>(bytes->front()) : -1;
+      };
+      a = byte(ReadAlphabet(left.substr(last)));
+      b = byte(ReadAlphabet(right.substr(0, DecodeCharacter(right).bytes)));
+      if (a < 0 || b < 0) return;  // no word has such tokens
+    }
+    made_.joins.emplace_back(a, b);
   }
 
   absl::Status AddIds(const std::vector<int64_t>& from, std::vector<int32_t>* to) const {
@@ -206,29 +195,32 @@ class Builder {
   }
 
   absl::Status FindPieceBytes() {
+    made_.id_of_byte.fill(-1);
+    if (!made_.rules.byte_fallback) return absl::OkStatus();
     for (int byte = 0; byte < 256; ++byte) {
       const auto it = ids_.find(absl::StrFormat("<0x%02X>", byte));
-      if (it == ids_.end()) {
+      if (it != ids_.end()) {
+        made_.id_of_byte[byte] = it->second;
+      } else if (!made_.rules.drops_unknown) {
         return InputError(where_, absl::StrFormat("has no token <0x%02X>, for a byte", byte),
                           "its model sets byte_fallback: take the file as it was published");
       }
-      made_.id_of_byte[byte] = it->second;
     }
     return absl::OkStatus();
   }
 
   // A byte's token is the one that is written as its character of the alphabet. Another token may
   // stand for the same byte, "\n" beside "Ċ": no word is made of it.
-  absl::Status FindBytes(const absl::flat_hash_map<int32_t, char>& alphabet) {
+  absl::Status FindBytes() {
     made_.id_of_byte.fill(-1);
-    for (const auto& [character, byte] : alphabet) {
-      std::array<utf8proc_uint8_t, 4> text;
-      const utf8proc_ssize_t size = utf8proc_encode_char(character, text.data());
-      const auto it = ids_.find(std::string(text.begin(), text.begin() + size));
-      if (it != ids_.end()) made_.id_of_byte[static_cast<unsigned char>(byte)] = it->second;
+    for (int byte = 0; byte < 256; ++byte) {
+      std::string text;
+      AppendCharacter(ByteAlphabet()[byte], &text);
+      const auto it = ids_.find(text);
+      if (it != ids_.end()) made_.id_of_byte[byte] = it->second;
     }
     const auto missing = std::find(made_.id_of_byte.begin(), made_.id_of_byte.end(), -1);
-    if (missing == made_.id_of_byte.end()) return absl::OkStatus();
+    if (missing == made_.id_of_byte.end() || made_.rules.drops_unknown) return absl::OkStatus();
     return InputError(
         where_, absl::StrFormat("has no token for byte 0x%02x", missing - made_.id_of_byte.begin()),
         "use a byte-level vocabulary such as GPT-2's");

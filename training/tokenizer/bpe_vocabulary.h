@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "training/tokenizer/text_ends.h"
+#include "training/tokenizer/text_pipeline.h"
 #include "training/tokenizer/word_split.h"
 #include "training/tokenizer/write_pieces.h"
 
@@ -38,8 +40,20 @@ struct BpeRules {
   SpaceInFront space_in_front = SpaceInFront::kNone;
   // By sentencepiece's rules: spaces are written before added tokens that are normalized are found.
   bool writes_first = false;
-  bool nfc = false;            // the text is brought to Unicode's composed form first
+  bool nfc = false;  // the text is brought to Unicode's composed form first
+  // Other rules of a tokenizer.json, instead of those above; may be null.
+  std::shared_ptr<const TextPipeline> pipeline;
   bool ignore_merges = false;  // a word that is a token becomes it, whatever its pairs merge to
+  // What is no token becomes this one, a run of it once with `fuse_unknown`; without `unknown` it
+  // is left out where `drops_unknown`, else refused.
+  std::string unknown;
+  bool fuse_unknown = false, drops_unknown = false;
+  bool byte_fallback = true;  // first, a character that is no token becomes those of its bytes
+  // Written before the characters of a word but the first, and after its last.
+  std::string subword_prefix, word_suffix;
+
+  // Words begin as characters, not as bytes.
+  bool of_characters() const { return pipeline ? !pipeline->of_bytes : words == nullptr; }
 };
 
 struct BpeVocabulary {
@@ -51,11 +65,15 @@ struct BpeVocabulary {
     return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
   }
 
-  std::vector<std::string> tokens;              // bytes, by id; ids that nobody uses are empty
-  std::array<int32_t, 256> id_of_byte;          // by byte: its id; every word begins with these
+  std::vector<std::string> tokens;      // bytes, by id; ids that nobody uses are empty
+  std::array<int32_t, 256> id_of_byte;  // by byte: its id; -1: none
+  std::optional<int32_t> unknown;
   absl::flat_hash_map<uint64_t, Merge> merges;  // by Pair(left, right)
+  // The ends of tokens that a merge joins: the last byte, or character, of the left one, and the
+  // first of the right one.
+  std::vector<std::pair<int32_t, int32_t>> joins;
   BpeRules rules;
-  // Tokens as they are written in a word: with ignore_merges or the rules of sentencepiece.
+  // Tokens as they are written in a word: with ignore_merges, or where words are of characters.
   absl::flat_hash_map<std::string, int32_t> id_of_word;
   std::optional<int32_t> begin_of_text;
   TextEnds ends;

@@ -34,8 +34,14 @@ struct SentencePieces {
   SentencePieceModel model;
   std::optional<SentencePieceNormalizer> normalizer;
   std::optional<LlamaRules> llama;
+  std::optional<AddedTokens> control;  // without Llama's rules: special tokens to be found
 
   void Encode(std::string_view text, std::vector<int32_t>* ids) const {
+    if (control) {
+      return control->Split(text, [&](std::string_view part, std::optional<int32_t> id) {
+        id ? ids->push_back(*id) : EncodeNormal(normalizer->Normalize(part), ids);
+      });
+    }
     if (!llama) return EncodeNormal(normalizer->Normalize(text), ids);
     bool first = true;
     llama->added->Split(text, [&](std::string_view part, std::optional<int32_t> id) {
@@ -79,7 +85,8 @@ absl::StatusOr<std::vector<AddedToken>> ListAdded(const SentencePieceModel& mode
   return added;
 }
 
-LlamaRules MakeLlamaRules(const TokenizerSettings& settings, const std::vector<AddedToken>& added) {
+LlamaRules MakeLlamaRules(const TokenizerSettings& settings, const std::vector<AddedToken>& added,
+                          bool finds_special) {
   LlamaRules rules;
   rules.writes_first = settings.legacy.value_or(true);
   if (!settings.add_prefix_space.value_or(true)) {
@@ -91,14 +98,15 @@ LlamaRules MakeLlamaRules(const TokenizerSettings& settings, const std::vector<A
   if (rules.writes_first) {
     normalize = [space = rules.space](std::string_view text) { return WritePieces(text, space); };
   }
-  rules.added.emplace(added, std::move(normalize));
+  rules.added.emplace(added, std::move(normalize), finds_special);
   return rules;
 }
 
 }  // namespace
 
 absl::StatusOr<Tokenizer> LoadSentencePieces(const std::string& path,
-                                             const TokenizerSettings& settings) {
+                                             const TokenizerSettings& settings,
+                                             const TokenizerOptions& options) {
   auto pieces = std::make_shared<SentencePieces>();
   ASSIGN_OR_RETURN(pieces->model, ReadSentencePieceModel(path));
   const SentencePieceModel& model = pieces->model;
@@ -106,16 +114,28 @@ absl::StatusOr<Tokenizer> LoadSentencePieces(const std::string& path,
   auto texts = std::make_shared<std::vector<std::string>>(model.bytes);
   std::string rules;               // for the hash: what differs from the model's own
   std::vector<std::string> names;  // by id
+  std::map<std::string, int32_t, std::less<>> special;
   for (const Piece& piece : model.pieces) names.push_back(piece.piece());
+  std::vector<AddedToken> control;
+  for (size_t id = 0; id < model.pieces.size(); ++id) {
+    const Piece& piece = model.pieces[id];
+    if (piece.type() != Piece::CONTROL) continue;
+    control.push_back({piece.piece(), static_cast<int64_t>(id), /*special=*/true});
+    special.emplace(piece.piece(), static_cast<int32_t>(id));
+  }
+  if (options.special && !settings.IsLlama()) {
+    pieces->control.emplace(control, nullptr, /*finds_special=*/true);
+  }
   if (settings.IsLlama()) {
     ASSIGN_OR_RETURN(const std::vector<AddedToken> added, ListAdded(model, settings));
-    pieces->llama = MakeLlamaRules(settings, added);
+    pieces->llama = MakeLlamaRules(settings, added, options.special);
     absl::StrAppend(&rules, " llama ", static_cast<int>(pieces->llama->space), " ",
                     static_cast<int>(pieces->llama->writes_first));
     for (const AddedToken& token : added) {
       if (std::ssize(names) <= token.id) names.resize(token.id + 1), texts->resize(token.id + 1);
       names[token.id] = token.text;
       if (token.id >= std::ssize(model.pieces)) (*texts)[token.id] = token.text;
+      if (token.special) special.emplace(token.text, static_cast<int32_t>(token.id));
       if (token.special) continue;
       absl::StrAppend(&rules, " added ", token.id, " ", static_cast<int>(token.normalized),
                       static_cast<int>(token.single_word), static_cast<int>(token.lstrip),
@@ -124,6 +144,7 @@ absl::StatusOr<Tokenizer> LoadSentencePieces(const std::string& path,
   }
   Tokenizer tokenizer{
       .vocab = std::ssize(*texts),
+      .special = std::move(special),
       .encode = [pieces](std::string_view text,
                          std::vector<int32_t>* ids) { pieces->Encode(text, ids); },
       .bytes = [texts](int32_t id) { return std::string_view((*texts)[id]); },

@@ -13,6 +13,7 @@ namespace oneflow {
 
 // Errors: those of ReadSentencePieceModel; an added token that is not supported.
 absl::StatusOr<Tokenizer> LoadSentencePieces(const std::string& path,
-                                             const TokenizerSettings& settings);
+                                             const TokenizerSettings& settings,
+                                             const TokenizerOptions& options);
 
 }  // namespace oneflow

@@ -42,9 +42,14 @@ std::string ParentFolder(const std::string& path) {
 }
 
 // `is_json`: of a tokenizer.json, which says its rules; some settings act by the class.
-Tokenizer BpeTokenizer(BpeVocabulary vocabulary, const TokenizerSettings& settings, bool is_json) {
-  auto encoder = std::make_shared<BpeEncoder>(std::move(vocabulary));
+Tokenizer BpeTokenizer(BpeVocabulary vocabulary, const TokenizerSettings& settings, bool is_json,
+                       const TokenizerOptions& options) {
+  auto encoder = std::make_shared<BpeEncoder>(std::move(vocabulary), options.special);
   const BpeVocabulary& v = encoder->vocabulary();
+  std::map<std::string, int32_t, std::less<>> special;
+  for (const AddedToken& token : v.added) {
+    if (token.special) special.emplace(token.text, static_cast<int32_t>(token.id));
+  }
   const bool by_class =
       !is_json || settings.add_bos || settings.add_eos || settings.add_prefix_space;
   return {
@@ -55,6 +60,7 @@ Tokenizer BpeTokenizer(BpeVocabulary vocabulary, const TokenizerSettings& settin
       .stops = v.ends.stops,
       .begin = v.begin,
       .end = v.end,
+      .special = std::move(special),
       .config = settings.TextToKeep(by_class, v.ends.named ? "" : v.tokens[*v.ends.end_of_text]),
       .encode = [encoder](std::string_view text,
                           std::vector<int32_t>* ids) { encoder->Encode(text, ids); },
@@ -65,12 +71,12 @@ Tokenizer BpeTokenizer(BpeVocabulary vocabulary, const TokenizerSettings& settin
 
 }  // namespace
 
-absl::StatusOr<Tokenizer> LoadTokenizer(const std::string& spec) {
+absl::StatusOr<Tokenizer> LoadTokenizer(const std::string& spec, const TokenizerOptions& options) {
   if (spec == "bytes") return ByteTokenizer();
   std::error_code ignored;
   if (std::filesystem::is_directory(spec, ignored)) {
     const std::string found = TokenizerSpecIn(spec);
-    if (!found.empty()) return LoadTokenizer(found);
+    if (!found.empty()) return LoadTokenizer(found, options);
     return InputError("--tokenizer=" + spec, "has no files of a tokenizer",
                       "give a folder with tokenizer.json, tokenizer.model, or vocab.json and "
                       "merges.txt");
@@ -89,9 +95,9 @@ absl::StatusOr<Tokenizer> LoadTokenizer(const std::string& spec) {
   if (gpt2 || json) {
     ASSIGN_OR_RETURN(BpeVocabulary vocabulary,
                      gpt2 ? ReadGpt2Folder(path, settings) : ReadTokenizerJson(path, settings));
-    tokenizer = BpeTokenizer(std::move(vocabulary), settings, json);
+    tokenizer = BpeTokenizer(std::move(vocabulary), settings, json, options);
   } else {
-    ASSIGN_OR_RETURN(tokenizer, LoadSentencePieces(path, settings));
+    ASSIGN_OR_RETURN(tokenizer, LoadSentencePieces(path, settings, options));
   }
   tokenizer.id.name = (gpt2 ? std::string(kGpt2) : "") + FileName(path);
   return tokenizer;

@@ -20,13 +20,20 @@
 // other, equal the text. The exceptions are sentencepiece, which returns the text as changed by its
 // normalizer and its unknown piece, with a space in front; and a tokenizer.json that normalizes: it
 // returns the text in its composed form (NFC), or with a space in front. Text is only text:
-// "<|endoftext|>" in it does not become the special token. Added tokens that are not special (runs
-// of spaces in vocabularies for code) are found in it.
+// "<|endoftext|>" in it does not become the special token, unless the tokenizer was loaded to find
+// special tokens:
+//
+//   ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(folder, {.special = true}));
+//   tokenizer.encode("<|im_start|>user\nHi<|im_end|>\n", &ids);
+//   const auto end = tokenizer.special.find("<|im_end|>");
+//
+// Added tokens that are not special (runs of spaces in vocabularies for code) are always found.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,7 +51,9 @@ struct Tokenizer {
   std::optional<int32_t> end_of_text;    // the token that ends a document, where there is one
   std::vector<int32_t> stops;       // a generated text ends after any: end_of_text, ends of a turn
   std::vector<int32_t> begin, end;  // added by its template around a document, not by `encode`
-  std::string config;               // tokenizer_config.json that belongs to its files; empty: none
+  // Its special tokens: the id of each by its text, "<|im_end|>".
+  std::map<std::string, int32_t, std::less<>> special;
+  std::string config;  // tokenizer_config.json that belongs to its files; empty: none
   // Appends the ids of `text`. One call at a time, because it caches words.
   std::function<void(std::string_view text, std::vector<int32_t>* ids)> encode;
   // The bytes of an id below `vocab`; a character may be spread over several ids.
@@ -55,7 +64,14 @@ struct Tokenizer {
   std::function<size_t(std::string_view text, size_t limit)> find_split;
 };
 
+struct TokenizerOptions {
+  // `encode` finds special tokens in a text, as Hugging Face's tokenizers does, and `find_split`
+  // splits none. Neither `id` nor `begin` and `end` depend on it.
+  bool special = false;
+};
+
 // `spec` as above. Errors name the file and its mistake.
-absl::StatusOr<Tokenizer> LoadTokenizer(const std::string& spec);
+absl::StatusOr<Tokenizer> LoadTokenizer(const std::string& spec,
+                                        const TokenizerOptions& options = {});
 
 }  // namespace oneflow

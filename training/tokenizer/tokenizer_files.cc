@@ -15,7 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kJson[] = "tokenizer.json", kModel[] = "tokenizer.model", kVocab[] = "vocab.json",
-               kMerges[] = "merges.txt", kConfig[] = "tokenizer_config.json";
+               kMerges[] = "merges.txt", kConfig[] = "tokenizer_config.json",
+               kChats[] = "chat_template.jinja";
 
 // The paths of the files of a spec, with the names that they are kept under.
 std::vector<std::pair<std::string, std::string>> ListFiles(const std::string& spec) {
@@ -30,13 +31,24 @@ std::vector<std::pair<std::string, std::string>> ListFiles(const std::string& sp
   return {};
 }
 
+// The template of chats beside the files of a spec; empty: there is none.
+std::string FindChatTemplate(const std::vector<std::pair<std::string, std::string>>& files) {
+  std::error_code ignored;
+  if (files.empty()) return "";
+  const fs::path path = fs::path(files[0].first).parent_path() / kChats;
+  return fs::exists(path, ignored) ? path.string() : "";
+}
+
 }  // namespace
 
 absl::StatusOr<TokenizerFiles> ReadTokenizerFiles(const std::string& spec, const TokenizerId& id,
                                                   const std::vector<int32_t>& stops,
                                                   const std::string& config) {
   TokenizerFiles made{id, stops, {}};
-  for (const auto& [path, name] : ListFiles(spec)) {
+  auto files = ListFiles(spec);
+  const std::string chats = FindChatTemplate(files);
+  if (!chats.empty()) files.emplace_back(chats, kChats);
+  for (const auto& [path, name] : files) {
     ASSIGN_OR_RETURN(std::string bytes, ReadFile(path, "it is a file of the tokenizer"));
     made.files.push_back({name, std::move(bytes)});
   }
@@ -53,7 +65,7 @@ absl::Status WriteTokenizerFiles(const TokenizerFiles& files, const std::string&
   for (const TokenizerFiles::File& file : files.files) {
     RETURN_IF_ERROR(WriteFile(folder + "/" + file.name, file.bytes));
   }
-  for (const char* name : {kJson, kModel, kVocab, kMerges, kConfig}) {
+  for (const char* name : {kJson, kModel, kVocab, kMerges, kConfig, kChats}) {
     const bool kept =
         std::any_of(files.files.begin(), files.files.end(),
                     [&](const TokenizerFiles::File& file) { return file.name == name; });

@@ -29,7 +29,7 @@ inline constexpr std::string_view kGpt2 = "gpt2:";
 struct TokenizerFiles {
   struct File {
     // vocab.json and merges.txt, tokenizer.json, or tokenizer.model, whatever the file was called;
-    // and tokenizer_config.json, which says more of them.
+    // and tokenizer_config.json, which says more of them; chat_template.jinja beside them.
     std::string name;
     std::string bytes;
     bool operator==(const File&) const = default;

@@ -55,6 +55,22 @@ TEST_CASE("a tokenizer of each kind is the same after its files were written to 
   }
 }
 
+TEST_CASE("the template of chats beside a tokenizer goes with its files") {
+  const TemporaryDirectory dir;
+  const std::string folder = dir.path() + "/model", other = dir.path() + "/other";
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy_file(kData + "/llama3.json", folder + "/tokenizer.json");
+  const Tokenizer tokenizer = Load(folder);
+  REQUIRE(ReadFiles(folder, tokenizer).files.size() == 1);
+  dir.Write("model/chat_template.jinja", "{{ messages }}");
+  REQUIRE(WriteTokenizerFiles(ReadFiles(folder, tokenizer), other).ok());
+  CHECK(ReadFile(other + "/chat_template.jinja").value() == "{{ messages }}");
+  // One of an earlier tokenizer is removed.
+  std::filesystem::remove(folder + "/chat_template.jinja");
+  REQUIRE(WriteTokenizerFiles(ReadFiles(folder, tokenizer), other).ok());
+  CHECK_FALSE(std::filesystem::exists(other + "/chat_template.jinja"));
+}
+
 TEST_CASE("the files beside those of a tokenizer say what stands around a text, and spaces") {
   const Json expected = Json::parse(*ReadFile(kData + "/expected_settings.json"));
   CHECK(expected["library"] == "transformers 4.57.1");

@@ -6,6 +6,9 @@
 #include <array>
 #include <cstdint>
 
+#include "training/tokenizer/code_set.h"
+#include "training/tokenizer/unicode_sets.h"
+
 namespace oneflow {
 namespace {
 
@@ -24,7 +27,7 @@ constexpr bool IsSpace(int32_t c) {
 
 Kind FindKind(int32_t c) {
   if (IsSpace(c)) return Kind::kSpace;
-  switch (utf8proc_category(c)) {
+  switch (FindCategory(c)) {
     case UTF8PROC_CATEGORY_LU:
     case UTF8PROC_CATEGORY_LL:
     case UTF8PROC_CATEGORY_LT:
@@ -50,12 +53,8 @@ const std::array<Kind, 128>& AsciiKinds() {
 Character CharacterAt(std::string_view text, size_t at) {
   const auto first = static_cast<unsigned char>(text[at]);
   if (first < 128) return {AsciiKinds()[first], 1};
-  int32_t c = 0;
-  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data() + at);
-  const auto left = static_cast<utf8proc_ssize_t>(std::min<size_t>(text.size() - at, 4));
-  const utf8proc_ssize_t length = utf8proc_iterate(bytes, left, &c);
-  if (length <= 0) return {Kind::kOther, 1};
-  return {FindKind(c), static_cast<size_t>(length)};
+  const DecodedCharacter c = DecodeCharacter(text.substr(at));
+  return {c.code == kNoCharacter ? Kind::kOther : FindKind(c.code), c.bytes};
 }
 
 // The position of the last character of `text`, which is not empty.
@@ -68,24 +67,7 @@ size_t LastCharacter(std::string_view text) {
 
 // The first character of `text`, which is not empty.
 bool IsWordCharacter(std::string_view text) {
-  int32_t c = 0;
-  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-  const auto left = static_cast<utf8proc_ssize_t>(std::min<size_t>(text.size(), 4));
-  if (utf8proc_iterate(bytes, left, &c) <= 0) return false;
-  switch (utf8proc_category(c)) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC: return true;
-    default: return c == 0x200c || c == 0x200d;  // what joins words, and what keeps them apart
-  }
+  return RustWordSet().Contains(DecodeCharacter(text).code);
 }
 
 constexpr std::string_view kContractions[] = {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"};

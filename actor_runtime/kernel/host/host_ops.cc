@@ -109,6 +109,26 @@ absl::StatusOr<TokenField> FindField(const KernelSetup& setup) {
                     "use tokens, labels, positions, documents or document_labels");
 }
 
+bool KnowsDocuments(const RunContext& run) { return run.end_of_text >= 0 || run.marks_documents; }
+
+absl::Status CheckKnowsDocuments(const char* kernel, const RunContext& run) {
+  if (KnowsDocuments(run)) return absl::OkStatus();
+  return InputError(kernel, "this run knows no token that ends a document");
+}
+
+// True if token `next` begins another document than the token before it.
+bool Parts(const RunContext& run, int32_t before, int32_t next) {
+  return BeginsDocument(next) || (run.end_of_text >= 0 && TokenId(before) == run.end_of_text);
+}
+
+// The label of the token before `next`; -1: none.
+int32_t LabelFrom(int32_t next) { return IsLabel(next) ? TokenId(next) : -1; }
+
+// The same where documents are kept apart.
+int32_t LabelWithin(const RunContext& run, int32_t before, int32_t next) {
+  return Parts(run, before, next) ? -1 : LabelFrom(next);
+}
+
 // The state of load_tokens. A device calls it from one thread.
 struct TokenRows {
   TokenField field = TokenField::kTokens;
@@ -122,32 +142,32 @@ struct TokenRows {
     if (run.micro_batch_size != rows) {
       return absl::InternalError("load_tokens: the run's micro-batch is not the plan's");
     }
-    if (field > TokenField::kPositions && run.end_of_text < 0) {
-      return InputError("load_tokens", "this run knows no token that ends a document");
-    }
+    if (field > TokenField::kPositions) RETURN_IF_ERROR(CheckKnowsDocuments("load_tokens", run));
     const MicroBatch at = FindMicroBatch(run, firing);
     for (int64_t r = 0; r < slice.size[0]; ++r) {
       RETURN_IF_ERROR(run.tokens->Sample(at.step, at.index * rows + slice.begin[0] + r, row));
-      ReplaceTokens(run.end_of_text);
+      ReplaceTokens(run);
       for (const int32_t position : positions) *out++ = row[position];
     }
     return absl::OkStatus();
   }
 
   // The tokens of `row`, but the last, become what is asked for.
-  void ReplaceTokens(int32_t end_of_text) {
+  void ReplaceTokens(const RunContext& run) {
+    const bool apart = KnowsDocuments(run);
     int32_t position = 0, document = 0;
     for (size_t j = 0; j + 1 < row.size(); ++j) {
-      const bool ends = row[j] == end_of_text;
+      const int32_t token = row[j], next = row[j + 1];
       switch (field) {
-        case TokenField::kTokens: row[j] = std::max(row[j], 0); break;
-        case TokenField::kLabels: row[j] = row[j + 1]; break;
+        case TokenField::kTokens: row[j] = TokenId(token); break;
+        case TokenField::kLabels: row[j] = LabelFrom(next); break;
         case TokenField::kPositions: row[j] = position; break;
         case TokenField::kDocuments: row[j] = document; break;
-        case TokenField::kDocumentLabels: row[j] = ends ? -1 : row[j + 1]; break;
+        case TokenField::kDocumentLabels: row[j] = LabelWithin(run, token, next); break;
       }
-      position = ends ? 0 : position + 1;
-      document += ends ? 1 : 0;
+      const bool parts = apart && Parts(run, token, next);
+      position = parts ? 0 : position + 1;
+      document += parts ? 1 : 0;
     }
   }
 };
@@ -171,16 +191,16 @@ struct LabelCounter {
 
   absl::Status Count(const RunContext& run, int64_t step, double* counts) {
     if (run.tokens == nullptr) return InputError("load_counts", "this run was given no data");
-    if (documents && run.end_of_text < 0) {
-      return InputError("load_counts", "this run knows no token that ends a document");
-    }
+    if (documents) RETURN_IF_ERROR(CheckKnowsDocuments("load_counts", run));
     const int64_t samples = run.micro_batches * run.micro_batch_size;
     for (int64_t part = first; part < first + size; ++part) {
       int64_t labels = 0;
       for (int64_t s = samples * part / parts; s < samples * (part + 1) / parts; ++s) {
         RETURN_IF_ERROR(run.tokens->Sample(run.first_step + step, s, row));
-        labels += std::ssize(row) - 1;
-        if (documents) labels -= std::count(row.begin(), row.end() - 1, run.end_of_text);
+        for (size_t j = 0; j + 1 < row.size(); ++j) {
+          const int32_t next = row[j + 1];
+          labels += (documents ? LabelWithin(run, row[j], next) : LabelFrom(next)) >= 0 ? 1 : 0;
+        }
       }
       *counts++ = static_cast<double>(labels);
     }

@@ -21,15 +21,16 @@
 // What load_tokens writes for a token of a sample:
 //
 //   tokens             its id
-//   labels             the id of the next token
+//   labels             the id of the next token, or -1 where that does not count
 //   positions          its index in its document
 //   documents          the index of its document in the sample
-//   document_labels    the id of the next token, or -1 where that begins another document
+//   document_labels    the same as labels, but -1 where the next token begins another document
 //
-// A document ends with the token run->end_of_text; the first one of a sample may be the rest of a
-// document, and begins at position 0 all the same. Padding (TokenSource::kPadding) is token 0, and
-// no label. Where that token is not known, a sample is one document for its positions. All are
-// functions of the sample alone.
+// A document ends with the token run->end_of_text, where that is known, and before a token that
+// begins one (run_context.h); the first one of a sample may be the rest of a document, and begins
+// at position 0 all the same. Padding is token 0, no label, and documents by itself. Where neither
+// is known of a run, a sample is one document for its positions. All are functions of the sample
+// alone.
 //
 // With the attribute `mirrored` tokens come in the order of tensor/mirrored.h, for that many
 // slices.

@@ -1,5 +1,6 @@
 #include "actor_runtime/kernel/host/host_ops.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <string>
@@ -133,6 +134,58 @@ TEST_CASE("load_tokens: padding is a token and no label") {
   }
 }
 
+// Two documents of which the first token is no label, nor is token 4; then padding.
+class Marked : public TokenSource {
+ public:
+  absl::Status Sample(int64_t, int64_t, std::span<int32_t> tokens) const override {
+    const TokenMarks first = {.counts = false, .begins = true};
+    const int32_t row[] = {
+        MakeToken(4, first), 9, MakeToken(5, first), 6, MakeToken(7, {.counts = false}), kPadding};
+    std::copy_n(row, tokens.size(), tokens.begin());
+    return absl::OkStatus();
+  }
+};
+
+TEST_CASE("load_tokens: tokens say which begin documents and which do not count") {
+  using Ids = std::vector<int32_t>;
+  const Marked marked;
+  RunContext run = {.micro_batch_size = 4, .tokens = &marked, .marks_documents = true};
+  const auto load = [&](const std::string& source) {
+    return CallSource<int32_t>(*MakeLoadTokens(Tokens(source, {{0, 0}, {1, 5}})), run, 0, 5);
+  };
+  CHECK(load("tokens") == Ids{4, 9, 5, 6, 7});
+  CHECK(load("labels") == Ids{9, -1, 6, -1, -1});
+  CHECK(load("positions") == Ids{0, 1, 0, 1, 2});
+  CHECK(load("documents") == Ids{0, 0, 1, 1, 1});
+  CHECK(load("document_labels") == Ids{9, -1, 6, -1, -1});
+  // Also the token that ends a document does.
+  run.end_of_text = 6;
+  CHECK(load("positions") == Ids{0, 1, 0, 1, 0});
+  CHECK(load("documents") == Ids{0, 0, 1, 1, 2});
+  // A plan that keeps no documents apart has one a sample.
+  run.end_of_text = -1, run.marks_documents = false;
+  CHECK(load("positions") == Ids{0, 1, 2, 3, 4});
+  CHECK(load("labels") == Ids{9, -1, 6, -1, -1});
+}
+
+TEST_CASE("a token's marks and its id do not touch") {
+  for (const int32_t id : {0, 1, 50256, kMostTokenIds - 1}) {
+    for (const bool counts : {false, true}) {
+      for (const bool begins : {false, true}) {
+        const int32_t token = MakeToken(id, {.counts = counts, .begins = begins});
+        CHECK(TokenId(token) == id);
+        CHECK(IsLabel(token) == counts);
+        CHECK(BeginsDocument(token) == begins);
+        CHECK(token != kPaddingToken);
+      }
+    }
+  }
+  CHECK(MakeToken(17, {}) == 17);
+  CHECK(TokenId(kPaddingToken) == 0);
+  CHECK_FALSE(IsLabel(kPaddingToken));
+  CHECK(BeginsDocument(kPaddingToken));
+}
+
 TEST_CASE("load_tokens: without a known end of text a sample is one document") {
   const Ends ends;
   const RunContext run = {.micro_batch_size = 4, .tokens = &ends};
@@ -171,6 +224,34 @@ TEST_CASE("load_counts: the labels of a step that count, by parts of its samples
   CHECK(count(1, 2, true, 0) == Counts{15, 6});
   CHECK(count(0, 4, true, 1) == Counts{8, 7 + 6, 5, 4 + 3});  // firings are steps
   CHECK(count(0, 4, false, 0) == Counts{10, 20, 10, 20});
+}
+
+TEST_CASE("load_counts: exactly the labels that load_tokens gives") {
+  const Marked marked;
+  const Short padded;
+  const Ends ends;
+  for (const TokenSource* source :
+       {static_cast<const TokenSource*>(&marked), static_cast<const TokenSource*>(&padded),
+        static_cast<const TokenSource*>(&ends)}) {
+    for (const bool documents : {false, true}) {
+      const RunContext run = {.micro_batch_size = 4,
+                              .tokens = source,
+                              .end_of_text = 9,
+                              .marks_documents = source == &marked};
+      const KernelSetup setup = {
+          .kind = "load_counts",
+          .name = "count",
+          .attrs = {{"parts", int64_t{1}}, {"sequence", int64_t{5}}, {"documents", documents}},
+          .out = {{.dtype = DType::kF64, .dims = {1}, .slice = {{0}, {1}}}}};
+      const auto labels = CallSource<int32_t>(
+          *MakeLoadTokens(Tokens(documents ? "document_labels" : "labels", {{0, 0}, {4, 5}})), run,
+          0, 20);
+      const auto count =
+          std::count_if(labels.begin(), labels.end(), [](int32_t l) { return l >= 0; });
+      CHECK(count > 0);
+      CHECK(CallSource<double>(*MakeLoadCounts(setup), run, 0, 1)[0] == static_cast<double>(count));
+    }
+  }
 }
 
 TEST_CASE("load_tokens: mistakes") {

@@ -1,8 +1,6 @@
 // oneflow data: tokenises text into the files that training reads.
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -13,14 +11,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/print/plan_text.h"
-#include "tools/oneflow/cli/check_outputs.h"
+#include "oneflow_core/recipe/check_needs.h"
+#include "oneflow_core/recipe/row.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/model/chat_data.h"
+#include "tools/oneflow/model/data_folder.h"
+#include "tools/oneflow/model/load_text_tokenizer.h"
 #include "tools/oneflow/model/text_progress.h"
 #include "tools/oneflow/model/tokenize_text.h"
 #include "tools/oneflow/model/warn_of_text.h"
@@ -85,36 +86,6 @@ absl::StatusOr<std::vector<int64_t>> CountBytes(const std::vector<TextFacts>& te
     before += text.file_bytes;
   }
   return counted;
-}
-
-// The files that are written, and those of an earlier text that are removed.
-constexpr std::string_view kTrain = "train.bin", kValidation = "val.bin";
-constexpr std::string_view kFiles[] = {kTrain,
-                                       "train.idx",
-                                       "train.meta.json",
-                                       kValidation,
-                                       "val.idx",
-                                       "val.meta.json",
-                                       "tokenizer/vocab.json",
-                                       "tokenizer/merges.txt",
-                                       "tokenizer/tokenizer.json",
-                                       "tokenizer/tokenizer.model",
-                                       "tokenizer/tokenizer_config.json"};
-
-std::string OutputPath(std::string_view name) { return FLAGS_out + "/" + std::string(name); }
-
-// The folder is there, or is made; nothing in it is lost that is read.
-absl::Status MakeFolder(const Arguments& args) {
-  if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=run/data");
-  for (const std::string_view file : kFiles) {
-    RETURN_IF_ERROR(CheckNotRead(args, "--out=" + FLAGS_out, OutputPath(file)));
-  }
-  std::error_code error;
-  std::filesystem::create_directories(FLAGS_out, error);
-  const int why = error ? error.value() : ENOTDIR;
-  if (std::filesystem::is_directory(FLAGS_out, error)) return absl::OkStatus();
-  return WriteError("--out=" + FLAGS_out, "is no folder and cannot be made one", why,
-                    "name a folder that can be written to");
 }
 
 // A file that is being written.
@@ -254,9 +225,12 @@ absl::Status PrintFiles(const std::vector<TokenizedFile>& files, const std::stri
 
 absl::Status Data(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  RETURN_IF_ERROR(CheckNeeds(RunRows(), run));
+  if (run.chat()) return WriteChatData(args, run);
+  if (run.has_data()) return InputError("--data", "acts only with --chat", "write --text=FILE");
   const std::string spec = run.has_tokenizer() ? run.tokenizer() : "bytes";
   RETURN_IF_ERROR(ParseTokenFormat(FLAGS_token_format).status());
-  ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTokenizer(spec));
+  ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTextTokenizer(spec));
   TokenizeOptions options;
   options.end_of_text = FLAGS_end_of_text;
   if (options.end_of_text && !tokenizer.end_of_text) {
@@ -274,13 +248,13 @@ absl::Status Data(const Arguments& args) {
     share =
         ShareText(std::accumulate(counted.begin(), counted.end(), int64_t{0}), FLAGS_val_fraction);
   }
-  RETURN_IF_ERROR(MakeFolder(args));
+  RETURN_IF_ERROR(MakeDataFolder(args));
 
   // All is encoded before the first file gets its name: what fails leaves the folder as it was.
-  ASSIGN_OR_RETURN(const auto train, PartOfText::Create(kTrain, tokenizer, options));
+  ASSIGN_OR_RETURN(const auto train, PartOfText::Create(kTrainFile, tokenizer, options));
   std::unique_ptr<PartOfText> validation;
   if (validates) {
-    ASSIGN_OR_RETURN(validation, PartOfText::Create(kValidation, tokenizer, options));
+    ASSIGN_OR_RETURN(validation, PartOfText::Create(kValidationFile, tokenizer, options));
   }
   TextProgress progress(FileBytes(texts));
   TextDivider divider(tokenizer, share, &train->encoder,
@@ -306,8 +280,8 @@ absl::Status Data(const Arguments& args) {
                      part->file.token_bytes()});
   }
   // One of an earlier text may be there.
-  if (!validates) RETURN_IF_ERROR(RemoveTokenFile(OutputPath(kValidation)));
-  RETURN_IF_ERROR(WriteTokenizerFiles(tokenizer_files, TokenizerFolder(OutputPath(kTrain))));
+  if (!validates) RETURN_IF_ERROR(RemoveTokenFile(OutputPath(kValidationFile)));
+  RETURN_IF_ERROR(WriteTokenizerFiles(tokenizer_files, TokenizerFolder(OutputPath(kTrainFile))));
   return PrintFiles(files, spec, tokenizer, progress);
 }
 
@@ -319,7 +293,8 @@ Verb DataVerb() {
           "oneflow data --text=a.txt,b.txt --tokenizer=gpt2:models/gpt2 --end_of_text "
           "--token_format=megatron --out=run/data\n"
           "oneflow data --text='corpus/**/*.jsonl.gz' --key=content --tokenizer=models/qwen "
-          "--end_of_text --out=run/data\n",
+          "--end_of_text --out=run/data\n"
+          "oneflow data --chat --data=chats.jsonl --tokenizer=models/qwen --out=run/data\n",
           Data};
 }
 

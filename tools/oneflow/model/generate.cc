@@ -1,14 +1,19 @@
 // oneflow generate: continues a prompt with the model of a checkpoint.
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <iostream>
 #include <optional>
 
 #include "actor_runtime/exec/runtime.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/recipe/check_needs.h"
+#include "oneflow_core/recipe/row.h"
 #include "tools/oneflow/cli/backend_flags.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/one_process.h"
@@ -18,7 +23,9 @@
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/language_model.h"
+#include "tools/oneflow/model/load_text_tokenizer.h"
 #include "tools/oneflow/model/sampler.h"
+#include "tools/oneflow/model/talk.h"
 #include "tools/oneflow/model/text_stream.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/tokenizer/tokenizer.h"
@@ -42,6 +49,17 @@ absl::StatusOr<SamplingOptions> SamplingFromFlags(const proto::Run& run) {
   return options;
 }
 
+absl::Status CheckInVocabulary(std::span<const int32_t> tokens, int64_t vocab) {
+  for (const int32_t token : tokens) {
+    if (token < vocab) continue;
+    return InputError("--prompt",
+                      "token " + std::to_string(token) + " is not in the model's vocabulary of " +
+                          std::to_string(vocab),
+                      "use other text, or the tokenizer that the model was trained with");
+  }
+  return absl::OkStatus();
+}
+
 // The prompt's ids, after those that begin a text; without either BOS, or the token that ends a
 // text, as one begins after it.
 absl::StatusOr<std::vector<int32_t>> PromptTokens(const Tokenizer& tokenizer,
@@ -58,13 +76,7 @@ absl::StatusOr<std::vector<int32_t>> PromptTokens(const Tokenizer& tokenizer,
     return InputError("--prompt", "is empty, and the tokenizer has no token that begins a text",
                       "write --prompt=\"The \"");
   }
-  for (const int32_t token : tokens) {
-    if (token < vocab) continue;
-    return InputError("--prompt",
-                      "token " + std::to_string(token) + " is not in the model's vocabulary of " +
-                          std::to_string(vocab),
-                      "use other text, or the tokenizer that the model was trained with");
-  }
+  RETURN_IF_ERROR(CheckInVocabulary(tokens, vocab));
   return tokens;
 }
 
@@ -85,7 +97,8 @@ absl::StatusOr<Tokenizer> TokenizerToUse(const proto::Run& run, const Checkpoint
   const std::string spec = contained             ? TokenizerSpecIn(folder)
                            : run.has_tokenizer() ? run.tokenizer()
                                                  : "bytes";
-  ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(spec));
+  ASSIGN_OR_RETURN(Tokenizer tokenizer,
+                   run.chat() ? LoadTokenizer(spec, {.special = true}) : LoadTextTokenizer(spec));
   const std::string where = contained ? spec : "--tokenizer=" + spec;
   RETURN_IF_ERROR(CheckTokenizer(folder, checkpoint.tokenizer(), where, tokenizer.id, PrintNotice));
   // The checkpoint may know of more ends than the tokenizer's files tell.
@@ -163,8 +176,69 @@ absl::StatusOr<Generated> Continue(LanguageModel& model, std::vector<int32_t> to
   return result;
 }
 
+absl::Status PrintGenerated(const std::string& folder, const Runtime& runtime,
+                            const Generated& result, size_t prompt) {
+  RETURN_IF_ERROR(Print("\n", {{"checkpoint", folder},
+                               {"tokens", result.tokens},
+                               {"text", result.text},
+                               {"end", result.end},
+                               {"prompt_seconds", result.prompt_seconds},
+                               {"seconds", result.seconds},
+                               {"tokens_per_second", result.tokens_per_second()},
+                               {"threads", runtime.ranks() * runtime.kernel_threads()}}));
+  std::fflush(stdout);
+  if (FLAGS_format == "text") {
+    std::fprintf(stderr, "%zu tokens in %.2f s: %.1f tokens/s; prompt of %zu in %.2f s\n",
+                 result.tokens.size(), result.seconds, result.tokens_per_second(), prompt,
+                 result.prompt_seconds);
+  }
+  return absl::OkStatus();
+}
+
+// The user's next message: a line of the input, which is asked for at a terminal.
+std::optional<std::string> ReadMessage() {
+  if (isatty(STDIN_FILENO) != 0) {
+    std::fputs("> ", stderr);
+    std::fflush(stderr);
+  }
+  std::string line;
+  if (!std::getline(std::cin, line)) return std::nullopt;
+  return line;
+}
+
+// Answers --prompt, or else each line of the input, which follow one another in one chat.
+absl::Status Converse(const Arguments& args, const std::string& folder, Runtime& runtime,
+                      const ModelFacts& facts, const Tokenizer& tokenizer, const Ends& ends,
+                      const SamplingOptions& sampling, Talk& talk) {
+  const bool once = args.Given("prompt");
+  for (;;) {
+    const std::optional<std::string> message = once ? FLAGS_prompt : ReadMessage();
+    if (!message) return absl::OkStatus();
+    ASSIGN_OR_RETURN(TalkTurn turn, talk.Say(*message));
+    RETURN_IF_ERROR(CheckInVocabulary(turn.tokens, ends.vocab));
+    Ends stops = ends;
+    if (turn.end) stops.stops.push_back(*turn.end);
+    // Templates may render earlier messages otherwise once others follow: caches begin anew.
+    LanguageModel model(runtime, facts);
+    const size_t prompt = turn.tokens.size();
+    ASSIGN_OR_RETURN(const Generated result,
+                     Continue(model, std::move(turn.tokens), tokenizer, stops, sampling,
+                              TextStream(args.Repeated("stop")), FLAGS_format == "text"));
+    RETURN_IF_ERROR(PrintGenerated(folder, runtime, result, prompt));
+    if (once) return absl::OkStatus();
+    talk.Answer(result.text);
+  }
+}
+
+absl::Status CheckChatFlags(const Arguments& args, const proto::Run& run) {
+  RETURN_IF_ERROR(CheckNeeds(RunRows(), run));
+  if (run.chat() || !args.Given("system")) return absl::OkStatus();
+  return InputError("--system", "acts only with --chat", "add --chat, or leave it out");
+}
+
 absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  RETURN_IF_ERROR(CheckChatFlags(args, run));
   ASSIGN_OR_RETURN(const bool works, WorksAlone("generate", run));
   if (!works) return absl::OkStatus();
   if (FLAGS_tokens < 1)
@@ -172,7 +246,7 @@ absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(const SamplingOptions sampling, SamplingFromFlags(run));
   ASSIGN_OR_RETURN(const std::string folder,
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
-  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
+  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder, {.base = run.base()}));
   ASSIGN_OR_RETURN(const Tokenizer tokenizer, TokenizerToUse(run, *reader, folder));
   ASSIGN_OR_RETURN(const proto::Plan plan, CompileToGenerate(args, reader->graph()));
   RETURN_IF_ERROR(WriteLayouts(plan));
@@ -180,7 +254,6 @@ absl::Status Generate(const Arguments& args) {
   // Rows behind the vocabulary are padding.
   const int64_t noted = reader->notes().vocab;
   const int64_t vocab = noted > 0 ? std::min(noted, facts.vocab) : facts.vocab;
-  ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(tokenizer, reader->notes(), vocab));
   RETURN_IF_ERROR(reader->CheckVariables(plan));
 
   RuntimeOptions options;
@@ -195,30 +268,22 @@ absl::Status Generate(const Arguments& args) {
   context.load = [&](const Piece& piece) { return reader->Load(piece); };
   RETURN_IF_ERROR(runtime->Run("load", context, 1));
 
+  Ends ends = {vocab, tokenizer.stops};
+  const std::vector<int64_t>& noted_ends = reader->notes().end_ids;
+  ends.stops.insert(ends.stops.end(), noted_ends.begin(), noted_ends.end());
+  if (run.chat()) {
+    ASSIGN_OR_RETURN(Talk talk, Talk::Begin(run, folder, tokenizer, FLAGS_system));
+    return Converse(args, folder, *runtime, facts, tokenizer, ends, sampling, talk);
+  }
+  ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(tokenizer, reader->notes(), vocab));
   LanguageModel model(*runtime, facts);
   const bool show = FLAGS_format == "text";
   const size_t prompt = tokens.size();
   if (show) std::fputs(FLAGS_prompt.c_str(), stdout);
-  Ends ends = {vocab, tokenizer.stops};
-  const std::vector<int64_t>& noted_ends = reader->notes().end_ids;
-  ends.stops.insert(ends.stops.end(), noted_ends.begin(), noted_ends.end());
   ASSIGN_OR_RETURN(const Generated result,
                    Continue(model, std::move(tokens), tokenizer, ends, sampling,
                             TextStream(args.Repeated("stop")), show));
-  RETURN_IF_ERROR(Print("\n", {{"checkpoint", folder},
-                               {"tokens", result.tokens},
-                               {"text", result.text},
-                               {"end", result.end},
-                               {"prompt_seconds", result.prompt_seconds},
-                               {"seconds", result.seconds},
-                               {"tokens_per_second", result.tokens_per_second()}}));
-  std::fflush(stdout);
-  if (show) {
-    std::fprintf(stderr, "%zu tokens in %.2f s: %.1f tokens/s; prompt of %zu in %.2f s\n",
-                 result.tokens.size(), result.seconds, result.tokens_per_second(), prompt,
-                 result.prompt_seconds);
-  }
-  return absl::OkStatus();
+  return PrintGenerated(folder, *runtime, result, prompt);
 }
 
 }  // namespace
@@ -228,7 +293,8 @@ Verb GenerateVerb() {
           "oneflow generate --checkpoint=run/ckpt --prompt=\"The \" --tokens=200 "
           "--temperature=0.8 --seed=1\n"
           "oneflow generate --checkpoint=run/ckpt --prompt=\"The\" "
-          "--top_k=50 --top_p=0.9 --stop=\"The End\" --mesh=tensor=2\n",
+          "--top_k=50 --top_p=0.9 --stop=\"The End\" --mesh=tensor=2\n"
+          "oneflow generate --checkpoint=run/ckpt --chat --system=\"Be brief.\" --prompt=\"Hi\"\n",
           Generate};
 }
 

@@ -131,7 +131,7 @@ absl::Status Evaluate(const Arguments& args) {
   if (!works) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string folder,
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
-  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
+  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder, {.base = run.base()}));
   proto::Graph graph = reader->graph();
   ASSIGN_OR_RETURN(ModelFacts facts, CountLabels(&graph));
   // Ids behind the vocabulary are padding: data must not have them.

@@ -23,7 +23,7 @@ namespace {
 
 std::string Hex(uint64_t hash) { return absl::StrCat(absl::Hex(hash, absl::kZeroPad16)); }
 
-// With the index and the facts of each .bin that has them beside it (docs/data.md): they are read,
+// With the index, the facts and the chats of each .bin that has them beside it (docs/data.md): they are read,
 // too.
 std::vector<std::string> WithCompanions(const std::vector<std::string>& paths) {
   std::vector<std::string> all;
@@ -32,7 +32,7 @@ std::vector<std::string> WithCompanions(const std::vector<std::string>& paths) {
     std::filesystem::path index(path);
     std::error_code error;
     if (index.extension() != ".bin") continue;
-    for (const char* extension : {".idx", ".meta.json"}) {
+    for (const char* extension : {".idx", ".meta.json", ".chats"}) {
       if (std::filesystem::exists(index.replace_extension(extension), error)) all.push_back(index);
       index = path;
     }

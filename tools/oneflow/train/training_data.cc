@@ -9,9 +9,12 @@
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/data_list.h"
 #include "tools/oneflow/cli/progress_printer.h"
+#include "tools/oneflow/model/encode_chat_file.h"
 #include "tools/oneflow/model/encode_text_file.h"
+#include "tools/oneflow/model/load_text_tokenizer.h"
 #include "tools/oneflow/model/warn_of_text.h"
-#include "training/checkpoint/checkpoint.h"
+#include "training/chat/chat_template.h"
+#include "training/checkpoint/base.h"
 #include "training/data/doubt_text.h"
 #include "training/data/find_files.h"
 #include "training/data/text_reader.h"
@@ -30,8 +33,10 @@ struct LoadedTokenizer {
   FilesPointer files;
 };
 
-absl::StatusOr<LoadedTokenizer> LoadWithFiles(const std::string& spec) {
-  ASSIGN_OR_RETURN(Tokenizer tokenizer, LoadTokenizer(spec));
+// Chats hold special tokens, whatever --special says of text.
+absl::StatusOr<LoadedTokenizer> LoadWithFiles(const std::string& spec, bool chat = false) {
+  ASSIGN_OR_RETURN(Tokenizer tokenizer,
+                   chat ? LoadTokenizer(spec, {.special = true}) : LoadTextTokenizer(spec));
   ASSIGN_OR_RETURN(TokenizerFiles files,
                    ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops, tokenizer.config));
   return LoadedTokenizer{std::move(tokenizer), std::make_shared<TokenizerFiles>(std::move(files))};
@@ -47,17 +52,22 @@ class TextTokenizer {
     made.token_bytes_ = run.token_bytes();
     made.end_of_text_id_ = run.has_end_of_text_id() ? run.end_of_text_id() : -1;
     made.documents_ = options.documents;
+    made.chat_ = run.chat();
+    made.chat_template_ = run.chat_template();
+    ASSIGN_OR_RETURN(made.loss_on_, ParseLossOn(run.has_loss_on() ? run.loss_on() : "assistant"));
     if (run.has_key()) made.key_ = run.key();
     if (run.has_tokenizer()) {
+      made.folder_ = run.tokenizer();
       RETURN_IF_ERROR(made.Load(run.tokenizer()));
       made.files_ = made.loaded_->files;
       made.given_ = true;
     } else if (!checkpoint.empty()) {
-      ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
-      made.files_ = reader->tokenizer_files();
+      ASSIGN_OR_RETURN(const auto weights, OpenWeights(checkpoint));
+      made.files_ = weights->tokenizer_files();
       made.folder_ = checkpoint;
-      made.bytes_ = reader->tokenizer() == BytesTokenizerId();
-      made.end_ids_ = reader->notes().end_ids;
+      made.bytes_ = weights->tokenizer() == BytesTokenizerId();
+      made.end_ids_ = weights->notes().end_ids;
+      made.no_tokenizer_ = weights->no_tokenizer();
     }
     return made;
   }
@@ -68,6 +78,7 @@ class TextTokenizer {
 
   // Opens a file of data; text is encoded.
   absl::StatusOr<TokenFile> Open(const std::string& path) {
+    if (chat_ && !path.ends_with(".bin")) return OpenChats(path);
     const bool packed = HoldsPackedText(path);
     std::optional<TokenFile> file;
     if (!packed) {
@@ -77,7 +88,9 @@ class TextTokenizer {
     }
     if (files_ == nullptr && !bytes_) {
       return InputError(
-          path, "is text, and the tokenizer of " + folder_ + " is not known",
+          path,
+          "is text, and the tokenizer of " + folder_ + " is not known" +
+              (no_tokenizer_.empty() ? "" : ": " + no_tokenizer_),
           "give the --tokenizer of the model; --tokenizer=bytes if a byte is a token");
     }
     const bool bytes = files_ == nullptr || files_->files.empty();
@@ -88,6 +101,19 @@ class TextTokenizer {
     }
     RETURN_IF_ERROR(bytes ? LoadBytes() : LoadFromCheckpoint());
     return EncodeTextFile(path, loaded_->tokenizer, documents_, key_);
+  }
+
+  // Opens a file of chats, which are encoded.
+  absl::StatusOr<TokenFile> OpenChats(const std::string& path) {
+    if (files_ == nullptr || files_->files.empty()) {
+      return InputError("--chat", "needs the tokenizer and the template of chats of a model",
+                        "name its folder with --tokenizer");
+    }
+    RETURN_IF_ERROR(LoadFromCheckpoint());
+    if (chats_.sources.empty()) {
+      ASSIGN_OR_RETURN(chats_, ReadChatTemplate(folder_, chat_template_));
+    }
+    return EncodeChatFile(path, chats_, loaded_->tokenizer, loss_on_);
   }
 
   // The token that ends a document, by these files or else by the notes of the checkpoint.
@@ -102,7 +128,7 @@ class TextTokenizer {
 
  private:
   absl::Status Load(const std::string& spec) {
-    ASSIGN_OR_RETURN(loaded_, LoadWithFiles(spec));
+    ASSIGN_OR_RETURN(loaded_, LoadWithFiles(spec, chat_));
     if (end_of_text_id_ >= 0) loaded_->tokenizer.end_of_text = end_of_text_id_;
     return absl::OkStatus();
   }
@@ -117,12 +143,17 @@ class TextTokenizer {
   }
 
   FilesPointer files_;
-  std::string folder_;  // of the checkpoint
+  std::string folder_;  // of the checkpoint, or the user's tokenizer
   std::vector<int64_t> end_ids_;
+  std::string no_tokenizer_;  // why the folder has none
   std::optional<LoadedTokenizer> loaded_;
   bool given_ = false;
   bool bytes_ = true;  // without files, text is bytes: there is no model that was made otherwise
   bool documents_ = false;
+  bool chat_ = false;
+  LossOn loss_on_ = LossOn::kAssistant;
+  std::string chat_template_;  // a file; empty: that of the folder
+  ChatTemplate chats_;         // read where chats need it
   std::string key_ = "text";
   int token_bytes_ = 0;
   int64_t end_of_text_id_ = -1;  // that the user names
