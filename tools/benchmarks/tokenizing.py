@@ -20,6 +20,7 @@ import sys
 import sysconfig
 import tempfile
 
+VERB = "tokenize"  # the name of a module of Python's own
 TARGETS = ["//tools/benchmarks:tokenize"]
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 KINDS = ["gpt2", "llama3", "o200k", "deepseek3", "gemma", "smollm2"]
