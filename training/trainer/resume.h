@@ -54,6 +54,10 @@ absl::Status CheckTokenizer(const std::string& folder, const TokenizerId& was,
 absl::Status CheckMixture(const std::string& folder, const MixtureParts& was,
                           const MixtureParts& now);
 
+// An error if the checkpoint in `folder` was trained on other records than `now`, or in another
+// order: in epochs, or on records that were drawn.
+absl::Status CheckRecords(const std::string& folder, const RecordsId& was, const RecordsId& now);
+
 // True if a run goes on from a checkpoint of `dir`, as --resume says: "true", "false" or "auto", if
 // there is a complete one; "auto" notices if it does not. An error where "true" finds none that is
 // complete, or where `dir` is one checkpoint itself.
