@@ -26,6 +26,7 @@
 #include "tools/oneflow/cli/flag_table.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/idle_flags.h"
+#include "tools/oneflow/cli/masked_data.h"
 #include "tools/oneflow/cli/named_graph.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/recipe_flags.h"
@@ -160,6 +161,10 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
     optimizer = reader->optimizer();
   }
   RETURN_IF_ERROR(JoinSteps(args, &recipe));
+  // Plans that keep documents apart count labels already.
+  if (!recipe.documents() && !recipe.has_masked_labels() && HasMaskedData(run)) {
+    recipe.set_masked_labels(true);
+  }
   ASSIGN_OR_RETURN(result.request, RequestFromFlags(args, std::move(recipe)));
   ASSIGN_OR_RETURN(result.request.optimizer, OptimizerFromFlags(args, std::move(optimizer)));
   RETURN_IF_ERROR(WarnOfIdleFlags(args, result.request, graph));

@@ -101,17 +101,20 @@ absl::Status PrintLosses(const std::string& checkpoint, int64_t step,
 
 // The loss over the first --eval_batches micro-batches of a file, or all of it.
 absl::StatusOr<MeanLoss> EvaluateFile(Runtime& runtime, const ModelFacts& facts,
-                                      const TokenDataset& file, int32_t end_of_text,
+                                      const TokenDataset& file,
+                                      const std::optional<RecordSet>& records, int32_t end_of_text,
                                       std::optional<int64_t> most) {
   const int64_t size = FindProgram(runtime.plan(), "eval")->micro_batch_size();
-  const auto tokens = file.Pass(size);
+  const auto tokens = records ? records->Pass(size) : file.Pass(size);
+  const int64_t windows = records ? records->size() : file.Windows(facts.sequence);
   MeanLoss loss;
   RunContext context;
   context.micro_batch_size = size;
   context.tokens = tokens.get();
-  context.end_of_text = end_of_text;
+  context.end_of_text = records ? -1 : end_of_text;
+  context.marks_documents = records.has_value();
   context.report = [&](int64_t, std::span<const double> values) { loss.Add(values); };
-  const int64_t all = (file.Windows(facts.sequence) + size - 1) / size;
+  const int64_t all = (windows + size - 1) / size;
   RETURN_IF_ERROR(runtime.Run("eval", context, most ? std::min(*most, all) : all));
   return loss;
 }
@@ -171,8 +174,8 @@ absl::Status Evaluate(const Arguments& args) {
   if (run.has_eval_batches()) most = run.eval_batches();
   std::vector<Result> results;
   for (size_t i = 0; i < data.files.size(); ++i) {
-    ASSIGN_OR_RETURN(const MeanLoss loss,
-                     EvaluateFile(*runtime, facts, data.files[i], data.end_of_text, most));
+    ASSIGN_OR_RETURN(const MeanLoss loss, EvaluateFile(*runtime, facts, data.files[i],
+                                                       data.records[i], data.end_of_text, most));
     RETURN_IF_ERROR(CheckLoss(loss, weights));
     if (!loss.value()) {
       PrintNotice(absl::StrCat("warning: no label of ", data.names[i],
