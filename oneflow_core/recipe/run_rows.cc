@@ -85,8 +85,9 @@ const Row kRunRows[] = {
                  "loader looks, a toolkit, and the packages of python3."},
     {.name = "data", .value = "FILE[:WEIGHT],...", .group = kDataGroup, .differs = true,
      .bits = Bits::kValues,
-     .sentence = "Training data: text, or .bin tokens of nanoGPT, llm.c or Megatron. With "
-                 "weights: samples are drawn in these proportions. A comma within a name is \\,."},
+     .sentence = "Training data: text (also JSON Lines, tables, what gzip or zstd packed, folders and "
+                 "patterns of these), or .bin tokens of nanoGPT, llm.c or Megatron. With weights: "
+                 "samples are drawn in these proportions. A comma within a name is \\,."},
     {.name = "eval_data", .value = "FILE[:WEIGHT],...", .group = kDataGroup, .differs = true,
      .sentence = "Validation data, as --data. Default: none."},
     {.name = "eval_fraction", .value = "PART", .default_text = "0", .group = kDataGroup,

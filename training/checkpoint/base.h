@@ -22,8 +22,8 @@
 #include "actor_runtime/kernel/run_context.h"
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
-#include "training/checkpoint/model_files.h"
-#include "training/checkpoint/model_notes.h"
+#include "training/files/model_files.h"
+#include "training/files/model_notes.h"
 #include "training/tokenizer/tokenizer_files.h"
 #include "training/tokenizer/tokenizer_id.h"
 

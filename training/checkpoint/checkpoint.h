@@ -50,9 +50,9 @@
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/recipe.pb.h"
-#include "training/checkpoint/model_files.h"
-#include "training/checkpoint/model_notes.h"
 #include "training/data/mixture_part.h"
+#include "training/files/model_files.h"
+#include "training/files/model_notes.h"
 #include "training/tokenizer/tokenizer_files.h"
 #include "training/tokenizer/tokenizer_id.h"
 

@@ -16,11 +16,11 @@
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "training/checkpoint/attempt.h"
 #include "training/checkpoint/checkpoint.h"
-#include "training/checkpoint/durable.h"
 #include "training/checkpoint/manifest.h"
 #include "training/checkpoint/old_train.h"
 #include "training/checkpoint/part.h"
 #include "training/checkpoint/run_file.h"
+#include "training/files/durable.h"
 
 namespace oneflow {
 namespace {

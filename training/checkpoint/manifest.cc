@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "training/checkpoint/manifest_json.h"
-#include "training/checkpoint/model_files.h"
+#include "training/files/model_files.h"
 #include "xxhash.h"
 
 namespace oneflow {

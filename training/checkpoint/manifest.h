@@ -41,8 +41,8 @@
 #include "absl/status/statusor.h"
 #include "oneflow_core/tensor/dtype.h"
 #include "oneflow_core/tensor/layout.h"
-#include "training/checkpoint/model_notes.h"
 #include "training/data/mixture_part.h"
+#include "training/files/model_notes.h"
 #include "training/tokenizer/tokenizer_id.h"
 
 namespace oneflow {

@@ -16,41 +16,9 @@
 
 namespace oneflow {
 
-std::string FindType(const std::vector<MappedVariable>& variables) {
-  int64_t elements[3] = {};
-  for (const MappedVariable& variable : variables) {
-    for (const MappedPart& part : variable.parts) {
-      elements[static_cast<size_t>(*part.tensor->type)] += Product(part.tensor->dims);
-    }
-  }
-  const auto* const most = std::max_element(std::begin(elements), std::end(elements));
-  return std::string(Name(static_cast<FileType>(most - elements)));
-}
-
 namespace {
 
-ModelNotes MakeNotes(const HuggingFaceConfig& config,
-                     const std::vector<MappedVariable>& variables) {
-  ModelNotes notes = {.model_type = config.model_type,
-                      .dtype = FindType(variables),
-                      .vocab = config.model.vocab(),
-                      .positions = config.model.sequence(),
-                      .end_ids = config.end_ids,
-                      .begin_id = config.begin_id};
-  const FamilyFiles& files = FindFiles(config);
-  for (const MappedVariable& variable : variables) {
-    int64_t block = -1;
-    FindParts(files, variable.name, &block);
-    for (const MappedPart& part : variable.parts) {
-      const std::string type(Name(*part.tensor->type));
-      if (type == notes.dtype) continue;
-      notes.dtypes[FileName(files, TensorName(part.part, block))] = type;
-    }
-  }
-  return notes;
-}
-
-absl::StatusOr<TokenizerFiles> ReadTokenizerOf(const std::string& spec) {
+absl::StatusOr<TokenizerFiles> ReadUsable(const std::string& spec) {
   ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTokenizer(spec));
   return ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops, tokenizer.config);
 }
@@ -72,11 +40,9 @@ absl::StatusOr<std::unique_ptr<ModelWeights>> ModelWeights::Open(const std::stri
   ASSIGN_OR_RETURN(HuggingFaceConfig config, ReadHuggingFaceConfig(dir));
   ASSIGN_OR_RETURN(ModelFolder folder, ModelFolder::Open(dir));
   std::unique_ptr<ModelWeights> weights(new ModelWeights(std::move(config), std::move(folder)));
-  const proto::Model& model = weights->config_.model;
   ASSIGN_OR_RETURN(weights->graph_, BuildModelGraph(weights->config_, {}));
   ASSIGN_OR_RETURN(weights->variables_,
-                   MapVariables(weights->folder_, FindFiles(weights->config_),
-                                ListVariables(weights->graph_), model.vocab(), model.tied()));
+                   MapModel(weights->folder_, weights->config_, weights->graph_));
   weights->notes_ = MakeNotes(weights->config_, weights->variables_);
   ASSIGN_OR_RETURN(BesideWeights beside, ReadBesideWeights(weights->folder_));
   weights->model_files_ = std::make_shared<const ModelFiles>(std::move(beside.files));
@@ -88,7 +54,7 @@ void ModelWeights::LoadTokenizer() const {
   std::call_once(tokenizer_loaded_, [this] {
     const std::string spec = TokenizerSpecIn(folder());
     if (spec.empty()) return;
-    absl::StatusOr<TokenizerFiles> files = ReadTokenizerOf(spec);
+    absl::StatusOr<TokenizerFiles> files = ReadUsable(spec);
     if (!files.ok()) {
       no_tokenizer_ = std::string(files.status().message());
       return;

@@ -19,9 +19,6 @@
 
 namespace oneflow {
 
-// The element type of files: "bf16", that of most elements of the variables.
-std::string FindType(const std::vector<MappedVariable>& variables);
-
 class ModelWeights : public WeightSource {
  public:
   // `path`: a folder with a config.json, or a model in a cache of the hub.

@@ -20,7 +20,7 @@ bool IsTrained(const proto::Op& op) {
   return op.kind() == "variable" && (frozen == op.attr().end() || !frozen->second.b());
 }
 
-Dims SizesOf(const proto::Op& op) {
+Dims FindSizes(const proto::Op& op) {
   Dims dims;
   for (const auto& dim : op.shape().dim()) dims.push_back(dim.size());
   return dims;
@@ -31,7 +31,7 @@ std::string_view WithoutEnd(std::string_view name, std::string_view end) {
 }
 
 // The module of a tensor: "lm_head" of "lm_head.weight".
-std::string ModuleOf(std::string_view tensor) {
+std::string ModuleName(std::string_view tensor) {
   return std::string(tensor.substr(0, tensor.rfind('.')));
 }
 
@@ -66,7 +66,7 @@ std::vector<std::string> ShortNames(const std::set<std::string>& chosen,
   return {names.begin(), names.end()};
 }
 
-FilePart PartOf(int rows) { return {.rows = rows, .transposed = true}; }
+FilePart TransposedPart(int rows) { return {.rows = rows, .transposed = true}; }
 
 absl::Status CheckAdapterTensor(const SafetensorsFile& file, const FileTensor& tensor,
                                 const Dims& dims) {
@@ -96,16 +96,16 @@ absl::StatusOr<AdapterTensors> ListAdapterTensors(const proto::Graph& graph,
     int64_t block = -1;
     const VariableParts* const row = FindParts(files, op.name(), &block);
     if (row == nullptr) continue;
-    for (const FilePart& part : ListParts(*row, SizesOf(op))) {
+    for (const FilePart& part : ListParts(*row, FindSizes(op))) {
       const std::string name = FileName(files, TensorName(part, block));
-      const std::string module = ModuleOf(name);
+      const std::string module = ModuleName(name);
       modules.insert(module);
       ++all_tensors[module];
       if (!IsTrained(op)) continue;
       ++trained_tensors[module];
       saved.insert(module);
       result.tensors.push_back(
-          {std::string(kPrefix) + name, module, {op.name(), SizesOf(op)}, part});
+          {std::string(kPrefix) + name, module, {op.name(), FindSizes(op)}, part});
       if (TensorName(part, block) == files.embedding && !variables.contains("head.weight") &&
           std::ranges::none_of(graph.op(),
                                [](const proto::Op& o) { return o.name() == "head.weight"; })) {
@@ -122,15 +122,17 @@ absl::StatusOr<AdapterTensors> ListAdapterTensors(const proto::Graph& graph,
       return InputError("variable " + adapter.weight, "has no tensors in files of this family", "");
     }
     const FilePart& part = row->parts[adapter.part < 0 ? 0 : adapter.part];
-    const std::string module = ModuleOf(FileName(files, TensorName(part, block)));
+    const std::string module = ModuleName(FileName(files, TensorName(part, block)));
     adapted.insert(module);
-    const Dims a = SizesOf(*variables.at(adapter.a)), b = SizesOf(*variables.at(adapter.b));
+    const Dims a = FindSizes(*variables.at(adapter.a)), b = FindSizes(*variables.at(adapter.b));
     result.tensors.push_back({absl::StrCat(ToAbsl(kPrefix), module, ToAbsl(kA)),
                               module,
                               {adapter.a, a},
-                              PartOf(static_cast<int>(a.size()) - 1)});
-    result.tensors.push_back(
-        {absl::StrCat(ToAbsl(kPrefix), module, ToAbsl(kB)), module, {adapter.b, b}, PartOf(1)});
+                              TransposedPart(static_cast<int>(a.size()) - 1)});
+    result.tensors.push_back({absl::StrCat(ToAbsl(kPrefix), module, ToAbsl(kB)),
+                              module,
+                              {adapter.b, b},
+                              TransposedPart(1)});
   }
   for (const auto& [module, count] : trained_tensors) {
     if (count == all_tensors[module]) continue;
@@ -152,7 +154,7 @@ absl::StatusOr<AdaptedModules> FindModules(const SafetensorsFile& file,
     if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
     const bool is_adapter = name.ends_with(kA) || name.ends_with(kB);
     const std::string module =
-        is_adapter ? std::string(WithoutEnd(WithoutEnd(name, kA), kB)) : ModuleOf(name);
+        is_adapter ? std::string(WithoutEnd(WithoutEnd(name, kA), kB)) : ModuleName(name);
     if (!is_adapter) {
       if (std::ranges::any_of(saved,
                               [&](const std::string& end) { return EndsAsModule(module, end); })) {

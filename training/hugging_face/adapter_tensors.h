@@ -47,8 +47,9 @@ absl::StatusOr<AdapterTensors> ListAdapterTensors(const proto::Graph& graph,
 
 // What the file of an adapter has.
 struct AdaptedModules {
-  std::vector<std::string> targets;  // modules within a block, as AddAdapters takes them: "mlp.up_proj"
-  std::vector<std::string> saved;    // modules that are trained as they are: "lm_head"
+  std::vector<std::string>
+      targets;  // modules within a block, as AddAdapters takes them: "mlp.up_proj"
+  std::vector<std::string> saved;  // modules that are trained as they are: "lm_head"
 };
 // `saved`: modules_to_save. An input error names a tensor that is neither of an adapter in a block
 // nor of `saved`.

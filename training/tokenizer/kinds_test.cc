@@ -171,6 +171,7 @@ TEST_CASE("steps and patterns that are not supported are refused by name") {
   CHECK_THAT(pattern("(a)\\1"),
              Contains("pattern {\"Regex\":\"(a)\\\\1\"} is not supported: \"\\1\""));
   CHECK_THAT(pattern("\\p{Klingon}"), Contains("the property \"Klingon\" is not known"));
+  CHECK_THAT(pattern("[[:odd:]]"), Contains("the class [:odd:] is not known"));
   CHECK_THAT(pattern("(?<=a+)b"), Contains("looks behind by characters whose number varies"));
   CHECK_THAT(pattern("(?i:ss)"), Contains("finds \"ss\" in any case"));
   CHECK_THAT(pattern("(?i:ß)"), Contains("that has several letters in another"));

@@ -175,11 +175,17 @@ bool SplitPattern::Find(size_t from, size_t* begin, size_t* end) const {
 }
 
 bool SplitPattern::MayNeedBoth(int32_t left, int32_t right) const {
-  return program_.MayNeedBoth(kinds_of_.Find(left), kinds_of_.Find(right));
+  const uint8_t a = kinds_of_.Find(left), b = kinds_of_.Find(right);
+  const auto [it, is_new] = needs_.try_emplace(a << 8 | b, false);
+  if (is_new) it->second = program_.MayNeedBoth(a, b);
+  return it->second;
 }
 
 bool SplitPattern::AlwaysMatches(int32_t code) const {
-  return program_.AlwaysMatches(kinds_of_.Find(code));
+  const uint8_t kind = kinds_of_.Find(code);
+  const auto [it, is_new] = matches_.try_emplace(kind, false);
+  if (is_new) it->second = program_.AlwaysMatches(kind);
+  return it->second;
 }
 
 bool SplitPattern::MayContain(int32_t code) const {

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "training/tokenizer/regex_program.h"
 #include "training/tokenizer/split_regex.h"
@@ -82,6 +83,8 @@ class SplitPattern {
   bool is_single_ = false;
   // The text that is searched.
   mutable std::string kinds_;
+  // What was asked of the program: by kinds.
+  mutable absl::flat_hash_map<int, bool> needs_, matches_;
   mutable std::vector<size_t> offsets_;
 };
 

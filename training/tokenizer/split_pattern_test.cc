@@ -74,6 +74,8 @@ TEST_CASE("Oniguruma's syntax") {
   CHECK(Matches("[^(\\s|[.,])]+", "a(b|c.d e") == "a|[(]b|[|]c|[.]d|[ ]e|");
   CHECK(Matches("(?i:k)|(?i)[a-c]x", "\u212ak Bx") == "\u212a|k|[ ]Bx|");
   CHECK(Matches("(?i:a)b", "Ab aB") == "Ab|[ aB]");
+  CHECK(Matches("a(?i)b|c", "c aC aB b") == "[c ]aC|[ ]aB|[ b]");
+  CHECK(Matches("[[:alpha:]\u0345]+", "aⅧ\u0345\u0301") == "aⅧ\u0345|[\u0301]");
   CHECK(Matches("(?m:.)|b", "\n") == "\n|");
   CHECK(Matches(".", "a\nb") == "a|[\n]b|");
   CHECK(Matches("\\bab\\b", "ab cab") == "ab|[ cab]");

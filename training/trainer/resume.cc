@@ -302,9 +302,9 @@ absl::StatusOr<std::string> FindWeightsFolder(const std::string& flag, const std
                                               const Notice& notice) {
   if (IsModelFolder(path)) return FindModel(path);
   if (IsAdapterFolder(path)) {
-    return InputError(flag + "=" + path, "is an adapter of PEFT",
-                      "make a checkpoint of it: oneflow import --from=" + path +
-                          " --base=FOLDER --out=FOLDER");
+    return InputError(
+        flag + "=" + path, "is an adapter of PEFT",
+        "make a checkpoint of it: oneflow import --from=" + path + " --base=FOLDER --out=FOLDER");
   }
   return FindStepFolder(flag, path, notice);
 }

@@ -8,7 +8,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/model/new_folder.h"
-#include "training/checkpoint/durable.h"
+#include "training/files/durable.h"
 #include "training/hugging_face/adapter_config.h"
 #include "training/hugging_face/model_graph.h"
 #include "training/hugging_face/safetensors.h"
@@ -76,7 +76,7 @@ absl::Status ExportAdapter(const CheckpointReader& reader, const HuggingFaceConf
   if (!FLAGS_dtype.empty()) {
     ASSIGN_OR_RETURN(type, ParseFileType("--dtype=" + FLAGS_dtype, FLAGS_dtype));
   }
-  const int64_t vocab = config.model.vocab();
+  const int64_t vocab = reader.notes().vocab;  // 0: as many as the variables
   ASSIGN_OR_RETURN(const AdapterTensors list, ListAdapterTensors(graph, FindFiles(config)));
   std::vector<FileTensor> tensors;
   int64_t bytes = 0;

@@ -25,7 +25,7 @@
 #include "tools/oneflow/model/model_plan.h"
 #include "tools/oneflow/model/new_folder.h"
 #include "training/checkpoint/checkpoint.h"
-#include "training/checkpoint/durable.h"
+#include "training/files/durable.h"
 #include "training/hugging_face/beside_weights.h"
 #include "training/hugging_face/copy_slice.h"
 #include "training/hugging_face/model_config.h"

@@ -150,19 +150,18 @@ absl::Status Import(const Arguments& args) {
   if (from != FLAGS_from) PrintNotice(FLAGS_from + ": its snapshot is " + from);
   const absl::StatusOr<HuggingFaceConfig> read = ReadHuggingFaceConfig(from);
   if (!read.ok()) return WithDifferences(read.status(), from);
-  const HuggingFaceConfig& config = *read;
-  ASSIGN_OR_RETURN(const int64_t vocab, PaddedVocab(args, config.model.vocab()));
   proto::Model said;
   RETURN_IF_ERROR(SetGiven(ModelRows(), args, &said));
-  const ModelGraphOptions options = {.sequence = said.sequence(), .vocab = vocab};
-  ASSIGN_OR_RETURN(const proto::Graph graph, BuildModelGraph(config, options));
   ASSIGN_OR_RETURN(const auto weights, ModelWeights::Open(from));
+  const ModelNotes& notes = weights->notes();
+  ASSIGN_OR_RETURN(const int64_t vocab, PaddedVocab(args, notes.vocab));
+  const ModelGraphOptions options = {.sequence = said.sequence(), .vocab = vocab};
+  ASSIGN_OR_RETURN(const proto::Graph graph, BuildModelGraph(*read, options));
   std::vector<MappedVariable> variables;
   for (const WantedVariable& wanted : ListVariables(graph)) {
     ASSIGN_OR_RETURN(MappedVariable variable, weights->Find(wanted.name, wanted.dims));
     variables.push_back(std::move(variable));
   }
-  const ModelNotes& notes = weights->notes();
   CheckpointInfo info;
   info.notes = notes;
   info.model_files = weights->model_files();
@@ -181,16 +180,15 @@ absl::Status Import(const Arguments& args) {
   }
   int64_t parameters = 0;
   for (const MappedVariable& variable : variables) parameters += Product(variable.dims);
-  const std::string padded =
-      vocab > config.model.vocab() ? absl::StrCat(", padded to ", vocab) : "";
+  const std::string padded = vocab > notes.vocab ? absl::StrCat(", padded to ", vocab) : "";
   return Print(
-      absl::StrCat(checkpoint, ": ", config.model_type, ", ", parameters, " parameters, from ",
-                   notes.dtype, "; vocabulary ", config.model.vocab(), padded, "\n"),
+      absl::StrCat(checkpoint, ": ", notes.model_type, ", ", parameters, " parameters, from ",
+                   notes.dtype, "; vocabulary ", notes.vocab, padded, "\n"),
       {{"checkpoint", checkpoint},
-       {"model_type", config.model_type},
+       {"model_type", notes.model_type},
        {"parameters", parameters},
        {"dtype", notes.dtype},
-       {"vocab", config.model.vocab()},
+       {"vocab", notes.vocab},
        {"rows", vocab}});
 }
 

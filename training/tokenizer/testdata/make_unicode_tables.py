@@ -1,6 +1,6 @@
-"""Makes ../unicode_tables.inc: where the tables behind Hugging Face's `tokenizers` (0.23.3) differ from those of utf8proc 2.8, and the
+"""Makes ../unicode_tables.h: where the tables behind Hugging Face's `tokenizers` (0.23.3) differ from those of utf8proc 2.8, and the
 scripts. The library is asked for every character. It takes some minutes.
-Run in this folder: python3 make_unicode_tables.py && clang-format -i ../unicode_tables.inc
+Run in this folder: python3 make_unicode_tables.py && clang-format -i ../unicode_tables.h
 """
 import ctypes
 
@@ -66,32 +66,49 @@ def main():
     kept = {code for code in CODES if nfkd.normalize_str(chr(code)) != utf8proc.nfkd(chr(code))}
     categories = ", ".join(f"{{0x{a:x}, 0x{b:x}, UTF8PROC_CATEGORY_{name.upper()}}}" for a, b, name in changed)
     scripts = ",\n".join(f'{{"{name.lower()}", {{{ranges(matches(chr(92) + "p{" + name + "}"))}}}}}' for name in SCRIPTS)
-    with open("../unicode_tables.inc", "w", encoding="utf-8") as file:
+    with open("../unicode_tables.h", "w", encoding="utf-8") as file:
         file.write(f"""// Where the libraries behind Hugging Face's tokenizers differ from the Unicode 15 of utf8proc 2.8.
 // Made by asking tokenizers 0.23.3 for every character (testdata/make_unicode_tables.py).
+#pragma once
+
+#include <utf8proc.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+
+#include "training/tokenizer/code_set.h"
+
+namespace oneflow {{
+
 struct NewCategory {{
   int32_t first, last;
   utf8proc_category_t category;
 }};
 // Oniguruma has Unicode 16.
-constexpr NewCategory kNewCategories[] = {{{categories}}};
+inline constexpr NewCategory kNewCategories[] = {{{categories}}};
 
 // Punctuation of Unicode 16 that Punctuation does not know; it knows U+166D and U+111C9.
-constexpr CodeSet::Range kNotPunctuation[] = {{{ranges(punctuation - known)}}};
+inline constexpr CodeSet::Range kNotPunctuation[] = {{{ranges(punctuation - known)}}};
 
 // Marks of Unicode 16 that StripAccents and the normal forms do not know.
-constexpr CodeSet::Range kNotCombining[] = {{{ranges(marks - stripped)}}};
+inline constexpr CodeSet::Range kNotCombining[] = {{{ranges(marks - stripped)}}};
 
 // Characters that the normal forms do not decompose.
-constexpr CodeSet::Range kNotDecomposed[] = {{{ranges(kept)}}};
+inline constexpr CodeSet::Range kNotDecomposed[] = {{{ranges(kept)}}};
+
+// Marks that are not alphabetic.
+inline constexpr CodeSet::Range kNotAlphabetic[] = {{{ranges(marks - matches("[[:alpha:]]"))}}};
 
 struct Script {{
   std::string_view name;
   std::initializer_list<CodeSet::Range> ranges;
 }};
-const Script kScripts[] = {{
+inline const Script kScripts[] = {{
 {scripts},
 }};
+
+}}  // namespace oneflow
 """)
 
 
