@@ -54,8 +54,9 @@ class TextTokenizer {
     made.token_bytes_ = run.token_bytes();
     made.end_of_text_id_ = run.has_end_of_text_id() ? run.end_of_text_id() : -1;
     made.documents_ = options.documents;
-    if (!run.chat() && (run.has_loss_on() || run.has_chat_template())) {
-      return InputError(run.has_loss_on() ? "--loss_on=" + run.loss_on() : "--chat_template",
+    const bool loss_on = run.has_loss_on() && run.loss_on() != "assistant";  // not the default
+    if (!run.chat() && (loss_on || run.has_chat_template())) {
+      return InputError(loss_on ? "--loss_on=" + run.loss_on() : "--chat_template",
                         "acts only with --chat", "add --chat, or leave it out");
     }
     made.chat_ = run.chat();
