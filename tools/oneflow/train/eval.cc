@@ -14,6 +14,7 @@
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/recipe/check_needs.h"
 #include "tools/oneflow/cli/backend_flags.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/one_process.h"
@@ -130,6 +131,7 @@ absl::Status CheckLoss(const MeanLoss& loss, const WeightCheck& weights) {
 
 absl::Status Evaluate(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  RETURN_IF_ERROR(CheckNeeds(RunRows(), run));
   ASSIGN_OR_RETURN(const bool works, WorksAlone("eval", run));
   if (!works) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string folder,

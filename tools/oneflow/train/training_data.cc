@@ -54,11 +54,6 @@ class TextTokenizer {
     made.token_bytes_ = run.token_bytes();
     made.end_of_text_id_ = run.has_end_of_text_id() ? run.end_of_text_id() : -1;
     made.documents_ = options.documents;
-    const bool loss_on = run.has_loss_on() && run.loss_on() != "assistant";  // not the default
-    if (!run.chat() && (loss_on || run.has_chat_template())) {
-      return InputError(loss_on ? "--loss_on=" + run.loss_on() : "--chat_template",
-                        "acts only with --chat", "add --chat, or leave it out");
-    }
     made.chat_ = run.chat();
     made.chat_template_ = run.chat_template();
     ASSIGN_OR_RETURN(made.loss_on_, ParseLossOn(run.has_loss_on() ? run.loss_on() : "assistant"));
