@@ -103,6 +103,7 @@ class JsonNamesTest(unittest.TestCase):
                                                 "--memory=33MB", "--reserve=0", code=2),
                 "data": printed("data", "--text=text.txt", "--tokenizer=bytes", "--val_fraction=0.1", "--out=data"),
                 "train": printed("train", graph, *train, "--job_dir=.", "--eval_data=data/val.bin", "--checkpoint_dir=ckpt"),
+                "train, its records": printed("train", graph, "--data=data/train.bin", "--batch=4", "--epochs=1", "--threads=1").split("\n")[0],
                 "eval": printed("eval", "--checkpoint=ckpt", "--data=data/val.bin", "--threads=1"),
                 "generate": printed("generate", "--checkpoint=ckpt", "--prompt=a", "--tokens=2", "--threads=1"),
                 "export": printed("export", "--checkpoint=ckpt", "--out=hf"),
