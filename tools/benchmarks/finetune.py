@@ -63,6 +63,10 @@ def prepare(args, binaries, folder):
     config = dict(MODELS[args.model], max_position_embeddings=args.sequence)
     peer(args, "make", "--config=" + json.dumps(config), "--out=" + files["model"], f"--rank={RANK}",
          *(["--adapter=" + files["adapter"]] if args.lora else []))
+    if args.lora:
+        files["start"] = os.path.join(folder, "start")
+        subprocess.run([os.path.join(binaries, "tools/oneflow/oneflow"), "import", "--from=" + files["adapter"],
+                        "--base=" + files["model"], "--out=" + files["start"]], check=True, stdout=subprocess.DEVNULL)
     with open(files["ids.bin"], "wb") as out:  # below 2^16 and below every vocabulary, noise
         noise = os.urandom(1 << 18)
         out.write(b"".join(bytes([byte, 0]) for byte in noise))
@@ -79,7 +83,7 @@ def peer(args, *words):
 
 
 def train_oneflow(args, binaries, files):
-    flags = ["--graph=" + files["model"], "--init_from=" + files["adapter" if args.lora else "model"],
+    flags = ["--graph=" + files["model"], "--init_from=" + files["start" if args.lora else "model"],
              *([f"--lora=rank:{RANK},alpha:{2 * RANK},targets:attn+mlp"] if args.lora else []),
              *(["--precision=bf16", "--residual=f32"] if args.precision == "bf16" and not args.lora else
                ["--precision=" + args.precision])]

@@ -65,6 +65,7 @@ class Oneflow:
         self.rate_program = os.path.join(binaries, "tools/benchmarks/read_rate")
         self.checkpoint = os.path.join(folder, "checkpoint")
         self.args = args
+        self.narrow = ["--precision=bf16"] if args.precision == "bf16" else []
         subprocess.run([self.program, "import", "--from=" + source, f"--sequence={args.sequence}", "--out=" + self.checkpoint],
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -72,7 +73,7 @@ class Oneflow:
         """Seconds of the prompt, and of the tokens: the first of them costs a choice, since its logits are the prompt's."""
         text = subprocess.run([self.program, "generate", "--checkpoint=" + self.checkpoint, "--tokenizer=bytes",
                                "--prompt=" + "a" * self.args.prompt, f"--tokens={self.args.tokens}", "--temperature=0",
-                               f"--threads={self.args.threads}", "--precision=" + self.args.precision, "--format=json"],
+                               f"--threads={self.args.threads}", "--format=json", *self.narrow],
                               check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
         report = json.loads(text)
         return report["prompt_seconds"], report["seconds"]

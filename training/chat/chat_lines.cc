@@ -25,11 +25,12 @@ absl::StatusOr<ChatLines> ChatLines::Open(const std::string& path) {
   ASSIGN_OR_RETURN(ByteStream stream, ByteStream::Open(path));
   ChatLines lines(path, std::move(stream));
   if (facts.kind == TextKind::kPlain || facts.kind == TextKind::kJsonLines) return lines;
-  ASSIGN_OR_RETURN(lines.table_,
+  ASSIGN_OR_RETURN(PythonScript script,
                    PythonScript::Start({.source = kRowsScript,
                                         .arguments = {std::string(NameOfKind(facts.kind)), path},
                                         .purpose = "reading " + path,
                                         .modules = {{"pyarrow", "pip install pyarrow"}}}));
+  lines.table_.emplace(std::move(script));
   return lines;
 }
 

@@ -27,6 +27,7 @@ struct ChatCounts {
   int64_t samples = 0;                  // that were encoded; of the others nothing counts
   int64_t tokens = 0;                   // of the samples
   int64_t labels = 0;                   // tokens that count
+  int64_t endless = 0;                  // samples in which no token ends the last answer
   int64_t text_bytes = 0;               // as rendered
   std::map<std::string, int64_t> ways;  // samples by RenderedChat::way
 

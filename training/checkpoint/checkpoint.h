@@ -51,6 +51,7 @@
 #include "proto/plan.pb.h"
 #include "proto/recipe.pb.h"
 #include "training/data/mixture_part.h"
+#include "training/data/records_id.h"
 #include "training/files/model_files.h"
 #include "training/files/model_notes.h"
 #include "training/tokenizer/tokenizer_files.h"
@@ -66,6 +67,7 @@ struct CheckpointInfo {
   // The files of this tokenizer, which the checkpoint is to contain; null: none.
   std::shared_ptr<const TokenizerFiles> tokenizer_files = nullptr;
   MixtureParts mixture = {};  // the training data's; empty: they are no mixture
+  RecordsId records = {};     // the training data's
   // Set if the run's numbers differ from the plan's.
   std::optional<proto::Optimizer> optimizer = std::nullopt;
   ModelNotes notes = {};  // the model's, if its weights were imported
@@ -160,6 +162,7 @@ class CheckpointReader {
   int64_t tokens() const;           // its training data's; 0: not known
   const TokenizerId& tokenizer() const;  // that made this data; unknown: ids of another program
   const MixtureParts& mixture() const;   // its training data's; empty: they were no mixture
+  const RecordsId& records() const;      // its training data's
   // The files of this tokenizer, which were verified; null: it contains none.
   const std::shared_ptr<const TokenizerFiles>& tokenizer_files() const;
   const ModelNotes& notes() const;  // not known: the model was not imported

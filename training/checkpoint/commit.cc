@@ -46,6 +46,7 @@ absl::StatusOr<Manifest> MakeManifest(const proto::Plan& plan, const CheckpointI
   manifest.tokens = info.tokens;
   manifest.tokenizer = info.tokenizer;
   manifest.mixture = info.mixture;
+  manifest.records = info.records;
   if (info.tokenizer_files != nullptr) manifest.tokenizer_stops = info.tokenizer_files->stops;
   manifest.notes = info.notes;
   ASSIGN_OR_RETURN(manifest.variables, MergeParts(plan, info.step, attempt, parts));

@@ -356,6 +356,7 @@ const std::string& CheckpointReader::mesh() const { return impl_->manifest.mesh;
 int64_t CheckpointReader::tokens() const { return impl_->manifest.tokens; }
 const TokenizerId& CheckpointReader::tokenizer() const { return impl_->manifest.tokenizer; }
 const MixtureParts& CheckpointReader::mixture() const { return impl_->manifest.mixture; }
+const RecordsId& CheckpointReader::records() const { return impl_->manifest.records; }
 const std::shared_ptr<const TokenizerFiles>& CheckpointReader::tokenizer_files() const {
   return impl_->tokenizer_files;
 }

@@ -91,8 +91,7 @@ TEST_CASE("the ids of every kind are those of the library, with and without spec
 
 TEST_CASE("texts of every kind may be split where the tokenizer says") {
   const Json expected = ReadJson("expected_kinds.json");
-  std::string all;
-  int kinds = 0;
+  int kinds = 0, all = 0;
   for (const Json& kind : expected["kinds"]) {
     if (SplitsAtLines(kind)) continue;
     const TemporaryDirectory dir;
@@ -102,10 +101,12 @@ TEST_CASE("texts of every kind may be split where the tokenizer says") {
       splits += CheckSplits(tokenizer, expected["texts"][i].get<std::string>());
     }
     INFO(kind["name"]);
-    CHECK(splits > 20);
+    CHECK(splits > 0);
+    all += splits;
     ++kinds;
   }
   CHECK(kinds >= 28);
+  CHECK(all > 5000);
 }
 
 TEST_CASE("a text of a few lines has a split in every kind") {

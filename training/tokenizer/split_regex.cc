@@ -210,12 +210,10 @@ class RegexParser {
         return RegexError(absl::StrCat("it finds \"", ToAbsl(pair), "\" in any case"));
       }
     }
-    if (next < 128 || WithOtherCases(CodeSet::One(next)) != CodeSet::One(next)) {
-      return absl::OkStatus();
-    }
-    return next == 0xdf || next >= 0xfb00
-               ? RegexError("it finds a character in any case that has several letters in another")
-               : absl::OkStatus();
+    constexpr int32_t kSharpS = 0xdf, kCapitalSharpS = 0x1e9e;
+    const bool ligature = next >= 0xfb00 && next <= 0xfb17;
+    if (next != kSharpS && next != kCapitalSharpS && !ligature) return absl::OkStatus();
+    return RegexError("it finds a character in any case that has several letters in another");
   }
 
   std::optional<Node> TakeAnchor() {

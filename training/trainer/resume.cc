@@ -266,6 +266,27 @@ absl::Status CheckMixture(const std::string& folder, const MixtureParts& was,
                     "resume with the same files and weights, which order the data");
 }
 
+absl::Status CheckRecords(const std::string& folder, const RecordsId& was, const RecordsId& now) {
+  if (was == now) return absl::OkStatus();
+  const auto text = [](const RecordsId& records) {
+    if (records.count == 0) return std::string("samples that begin at any position");
+    return absl::StrCat(records.epochs ? "epochs of " : "draws from ", records.count, " records");
+  };
+  if (was.epochs != now.epochs || (was.count == 0) != (now.count == 0)) {
+    return InputError(
+        was.epochs != now.epochs ? "--epochs" : "--data",
+        absl::StrCat("the run reads ", text(now), ", but ", folder, " was trained on ", text(was)),
+        "resume as that run began, or begin a new one by --init_from=" + folder);
+  }
+  return InputError(
+      "--data",
+      absl::StrCat("has ", now.count, " records, but ", folder, " was trained on ",
+                   was.count == now.count ? "others of that number" : absl::StrCat(was.count)),
+      "resume with the same files, sequence, --documents, --eval_fraction and --long_chats, which "
+      "order the data, or begin a new run by --init_from=" +
+          folder);
+}
+
 absl::StatusOr<bool> GoesOn(std::string_view resume, const std::string& dir, const Notice& notice) {
   if (resume != "true" && resume != "auto") return false;
   const absl::StatusOr<std::string> latest = LatestCheckpoint(dir);

@@ -59,6 +59,10 @@ absl::Status CheckMixture(const std::string& folder, const MixtureParts& was,
 absl::StatusOr<std::string> FindWeightsFolder(const std::string& flag, const std::string& path,
                                               const Notice& notice);
 
+// An error if the checkpoint in `folder` was trained on other records than `now`, or in another
+// order: in epochs, or on records that were drawn.
+absl::Status CheckRecords(const std::string& folder, const RecordsId& was, const RecordsId& now);
+
 // True if a run goes on from a checkpoint of `dir`, as --resume says: "true", "false" or "auto", if
 // there is a complete one; "auto" notices if it does not. An error where "true" finds none that is
 // complete, or where `dir` is one checkpoint itself.

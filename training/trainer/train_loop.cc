@@ -171,6 +171,7 @@ class Loop {
     RETURN_IF_ERROR(CheckTokenizer(folder, reader->tokenizer(), "--data", training_.data.tokenizer,
                                    NoticeOfFirst()));
     RETURN_IF_ERROR(CheckMixture(folder, reader->mixture(), training_.data.mixture));
+    RETURN_IF_ERROR(CheckRecords(folder, reader->records(), training_.data.records));
     WarnOfChanges(folder, CollectFacts(*reader),
                   CollectFacts(plan_, OptimizerOfRun(run_), training_.data.tokens),
                   NoticeOfFirst());
@@ -254,6 +255,7 @@ class Loop {
     info.tokenizer = training_.data.tokenizer;
     info.tokenizer_files = training_.data.tokenizer_files;
     info.mixture = training_.data.mixture;
+    info.records = training_.data.records;
     info.optimizer = OptimizerOfRun(run_);
     info.notes = notes_;
     info.model_files = model_files_;
@@ -344,6 +346,7 @@ class Loop {
     RunContext context;
     context.seed = run_.seed();
     context.end_of_text = training_.data.end_of_text;
+    context.marks_documents = training_.data.marks_documents;
     const proto::Program* p = FindProgram(plan_, program);
     context.micro_batches = p == nullptr ? 1 : p->micro_batches();
     context.micro_batch_size = p == nullptr ? 1 : p->micro_batch_size();

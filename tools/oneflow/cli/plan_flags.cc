@@ -26,12 +26,14 @@
 #include "tools/oneflow/cli/flag_table.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/idle_flags.h"
+#include "tools/oneflow/cli/masked_data.h"
 #include "tools/oneflow/cli/named_graph.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/warn_of_axes.h"
 #include "training/checkpoint/base.h"
 #include "training/checkpoint/checkpoint.h"
+#include "training/trainer/resume.h"
 
 namespace oneflow {
 namespace {
@@ -73,14 +75,11 @@ absl::StatusOr<std::string> FindCheckpoint(const proto::Run& run) {
                                    : "is missing",
                       "write one with `oneflow model gpt --out=gpt.textproto`");
   }
-  std::error_code ignored;  // the reader of the file reports an error
-  if (std::filesystem::exists(run.init_from() + "/manifest.json", ignored)) return run.init_from();
-  if (IsModelFolder(run.init_from())) return run.init_from();
-  return LatestCheckpoint(run.init_from());
+  return FindWeightsFolder("--init_from", run.init_from(), nullptr);
 }
 
 // A graph with frozen variables names the folder that has them, of a plan that is written or runs:
-// that of --init_from, or of --graph.
+// that of --base, of --init_from, or of --graph.
 absl::Status SetBase(const Arguments& args, proto::Graph* graph) {
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   if (graph->has_base()) {
@@ -90,6 +89,7 @@ absl::Status SetBase(const Arguments& args, proto::Graph* graph) {
     if (!error) graph->mutable_base()->set_path(path);
     return absl::OkStatus();
   }
+  if (run.has_base()) return NameBase(run.base(), graph);
   if (run.has_init_from()) return NameBase(run.init_from(), graph);
   return IsModelFolder(FLAGS_graph) ? NameBase(FLAGS_graph, graph) : absl::OkStatus();
 }
@@ -161,6 +161,10 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
     optimizer = reader->optimizer();
   }
   RETURN_IF_ERROR(JoinSteps(args, &recipe));
+  // Plans that keep documents apart count labels already.
+  if (!recipe.documents() && !recipe.has_masked_labels() && HasMaskedData(run)) {
+    recipe.set_masked_labels(true);
+  }
   ASSIGN_OR_RETURN(result.request, RequestFromFlags(args, std::move(recipe)));
   ASSIGN_OR_RETURN(result.request.optimizer, OptimizerFromFlags(args, std::move(optimizer)));
   RETURN_IF_ERROR(WarnOfIdleFlags(args, result.request, graph));

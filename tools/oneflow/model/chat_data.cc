@@ -35,7 +35,8 @@ class ChatsOfFiles {
     while (at_ < last_) {
       if (!lines_) {
         if (file_ == files_.size()) break;
-        ASSIGN_OR_RETURN(lines_, ChatLines::Open(files_[file_++]));
+        ASSIGN_OR_RETURN(ChatLines opened, ChatLines::Open(files_[file_++]));
+        lines_.emplace(std::move(opened));
       }
       ASSIGN_OR_RETURN(std::optional<ChatLine> line, lines_->Next());
       if (progress_ != nullptr && line) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/train/learning_rate.h"
 #include "tools/oneflow/cli/check_decay.h"
 #include "tools/oneflow/cli/plan_flags.h"
@@ -40,7 +41,45 @@ absl::Status CheckKeepsSource(const proto::Run& run, const std::string& begins_w
                     "give another folder, or go on with that run by --resume");
 }
 
+// The steps that read --epochs of the records; those that share an update are full.
+absl::Status SetStepsOfEpochs(const proto::Plan& plan, const TrainingData& data, proto::Run* run) {
+  if (!run->has_epochs()) return absl::OkStatus();
+  const int64_t batch = SamplesOfStep(plan), round = StepsARound(plan);
+  const int64_t records = data.train_samples.counts().records;
+  const auto samples = static_cast<unsigned __int128>(run->epochs()) * records;
+  const auto a_round = static_cast<unsigned __int128>(batch) * round;
+  const unsigned __int128 steps = (samples + a_round - 1) / a_round * round;
+  const std::string epochs = absl::StrCat("--epochs=", run->epochs());
+  if (steps >= TokenSource::kMost) {
+    return InputError(epochs, absl::StrCat("of ", records, " records are 2^32 steps or more"),
+                      "use fewer epochs or a larger batch");
+  }
+  if (run->has_steps() && run->steps() != static_cast<int64_t>(steps)) {
+    return InputError(absl::StrCat("--steps=", run->steps()),
+                      absl::StrCat("is not ", epochs, ", which are ", static_cast<int64_t>(steps),
+                                   " steps: ", records, " records in batches of ", batch),
+                      "leave --steps or --epochs out");
+  }
+  run->set_steps(static_cast<int64_t>(steps));
+  return absl::OkStatus();
+}
+
+// A validation of chats reads each once, unless --eval_batches says otherwise.
+void SetPassOfValidation(const proto::Plan& plan, const TrainingData& data, proto::Run* run) {
+  const proto::Program* eval = FindProgram(plan, "eval");
+  const int64_t records = RecordsOfPass(data);
+  if (eval == nullptr || records == 0) return;
+  const int64_t all = (records + eval->micro_batch_size() - 1) / eval->micro_batch_size();
+  run->set_eval_batches(run->has_eval_batches() ? std::min(run->eval_batches(), all) : all);
+}
+
 }  // namespace
+
+int64_t SamplesOfStep(const proto::Plan& plan) {
+  const proto::Program* train = FindProgram(plan, "train");
+  return train == nullptr ? plan.recipe().batch()
+                          : train->micro_batches() * train->micro_batch_size();
+}
 
 absl::StatusOr<PreparedTraining> PrepareTraining(proto::Run run, proto::Plan plan) {
   RETURN_IF_ERROR(CheckExact(plan.graph(), "training"));
@@ -77,6 +116,9 @@ absl::StatusOr<PreparedTraining> PrepareTraining(proto::Run run, proto::Plan pla
     RETURN_IF_ERROR(
         CheckTokenizer(begins_with, weights->tokenizer(), "--data", data.tokenizer, {}));
   }
+  RETURN_IF_ERROR(CheckCountsLabels(plan, data));
+  RETURN_IF_ERROR(SetStepsOfEpochs(plan, data, &run));
+  SetPassOfValidation(plan, data, &run);
   const proto::Optimizer given = run.optimizer();
   run = CompleteRun(plan, std::move(run));
   RETURN_IF_ERROR(CheckOptimizer(run.optimizer(), "--"));

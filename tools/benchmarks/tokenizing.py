@@ -5,9 +5,10 @@
   tools/bench tokenize --hf_python=PATH --file=models/smollm/tokenizer.json
 
 PATH is the python of a virtual environment with tokenizers (pip install tokenizers==0.23.3). The vocabularies are trained there on
-the text, of 32,000 tokens, by the rules of tools/hf_checks/tokenizer_kinds.py. The text is this repository's sources and documents
-and Python's own library, about --megabytes, in documents of a megabyte, which both sides encode one after the other,
-alternating, each in a new process: the library by `encode` with its cache, one thread (RAYON_NUM_THREADS=1). Seconds are those of CPU. Numbers of ids must be equal.
+a megabyte of the text, of up to 16,000 tokens, by the rules of tools/hf_checks/tokenizer_kinds.py. The text is this repository's
+sources and documents and Python's own library, about --megabytes, in documents of a megabyte. Both sides encode them one after the
+other, alternating, each in a new process: the library by `encode` with its cache, on one thread (RAYON_NUM_THREADS=1). Seconds are
+those of CPU. The numbers of ids must be equal.
 """
 import glob
 import json
@@ -19,6 +20,7 @@ import sys
 import sysconfig
 import tempfile
 
+VERB = "tokenize"  # the name of a module of Python's own
 TARGETS = ["//tools/benchmarks:tokenize"]
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 KINDS = ["gpt2", "llama3", "o200k", "deepseek3", "gemma", "smollm2"]
@@ -26,8 +28,8 @@ KINDS = ["gpt2", "llama3", "o200k", "deepseek3", "gemma", "smollm2"]
 TRAIN = """
 import json, sys
 from tools.hf_checks import tokenizer_kinds as kinds
-kinds.corpus = lambda: [open(sys.argv[2], encoding="utf-8").read()[:4000000][i:i + 4000] for i in range(0, 4000000, 4000)]
-open(sys.argv[3], "w", encoding="utf-8").write(kinds.make(sys.argv[1], 32000))
+kinds.corpus = lambda: [open(sys.argv[2], encoding="utf-8").read()[:1 << 20][i:i + 4096] for i in range(0, 1 << 20, 4096)]
+open(sys.argv[3], "w", encoding="utf-8").write(kinds.make(sys.argv[1], 16000))
 """
 ENCODE = """
 import sys, time
