@@ -48,7 +48,7 @@ class AdaptersCliTest(FolderCase):
         self.assertNotEqual(one, plan("--recipe=family.recipe", "--lora=rank:2"))
         for verb in ["simulate", "explain"]:
             self.oneflow(verb, "--graph=plain.textproto", LORA)
-        self.oneflow("search", "--graph=plain.textproto", LORA, "--devices=2", "--budget_seconds=1", "--cluster=h100",
+        self.oneflow("search", "--graph=plain.textproto", LORA, "--devices=2", "--batch=8", "--budget_seconds=60", "--cluster=h100",
                      "--out_recipe=found.recipe")
         self.assertIn("rank: 4", self.file("found.recipe"))
         self.oneflow("compile", "--recipe=found.recipe", "--out=x.plan")
