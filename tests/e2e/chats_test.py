@@ -125,8 +125,8 @@ class ChatsTest(FolderCase):
         out = self.train("--documents", "--format=json")[0]
         data = json.loads(out.splitlines()[0])["data"]
         self.assertEqual((data["chats"], data["chat_tokens"], data["label_tokens"]), (60, tokens, counting))
-        self.assertGreater(data["fill"], 0.9)
-        self.assertAlmostEqual(data["fill"], tokens / 32 / data["chat_windows"])
+        self.assertGreater(data["window_fill"], 0.9)
+        self.assertAlmostEqual(data["window_fill"], tokens / 32 / data["chat_windows"])
         write_chats(self.dir + "/odd.bin", CHATS[:9] + [[(65, False)] * 4, [(66, False)] + [(67, True)] * 40, [(68, True)] * 33])
         out = self.train(data="odd.bin")[0]
         self.assertIn("data: 2 chats are truncated; 1 chat is left out: none of its tokens counts\n", out)
