@@ -19,6 +19,7 @@
 #include "tools/oneflow/cli/backend_flags.h"
 #include "tools/oneflow/cli/interrupt.h"
 #include "tools/oneflow/cli/precision.h"
+#include "tools/oneflow/train/mixture_text.h"
 #include "tools/oneflow/train/promise_run.h"
 #include "tools/oneflow/train/records_text.h"
 #include "tools/oneflow/train/training_data.h"
