@@ -70,8 +70,8 @@ std::string FrozenNote(const Graph& graph) {
   std::map<std::string, std::pair<int64_t, bool>> variables;  // elements, and whether it is frozen
   for (const Op& op : graph.ops) {
     if (op.kind != "variable") continue;
-    variables[AttrString(op, "variable", op.name)] = {
-        graph.tensors[op.outputs[0]].shape.elements(), IsFrozen(op)};
+    variables[AttrString(op, "variable", op.name)] = {graph.tensors[op.outputs[0]].shape.elements(),
+                                                      IsFrozen(op)};
   }
   int64_t all = 0, frozen = 0;
   for (const auto& [name, variable] : variables) {
@@ -100,8 +100,8 @@ absl::Status Narrow(FrontEndState* s) {
   RETURN_IF_ERROR(MixedPrecision(&s->draft.graph, options, &s->gradients.mirrors));
   s->draft.notes.push_back(absl::StrCat("precision bf16: ", CountNarrowProducts(s->draft.graph),
                                         " products in bf16, added up in f32"));
-  const auto rests = std::count_if(
-      s->draft.graph.ops.begin(), s->draft.graph.ops.end(), [s](const Op& op) {
+  const auto rests =
+      std::count_if(s->draft.graph.ops.begin(), s->draft.graph.ops.end(), [s](const Op& op) {
         return IsFrozen(op) && s->draft.graph.tensors[op.outputs[0]].dtype == DType::kBF16;
       });
   if (rests > 0) {

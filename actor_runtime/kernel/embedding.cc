@@ -13,7 +13,7 @@ namespace {
 
 // A row of a table, or zeros where `from` is null.
 template <typename T>
-void PutRow(const VectorKernels<T>& v, const T* from, T* to, int64_t width, bool accumulate) {
+void PutTableRow(const VectorKernels<T>& v, const T* from, T* to, int64_t width, bool accumulate) {
   if (from == nullptr) {
     if (!accumulate) std::fill_n(to, width, T(0));
   } else if (accumulate) {
@@ -24,16 +24,16 @@ void PutRow(const VectorKernels<T>& v, const T* from, T* to, int64_t width, bool
 }
 
 // A row of a bf16 table, as it is or as f32.
-void PutRow(const VectorKernels<float, Bf16>& v, const Bf16* from, float* to, int64_t width,
-            bool accumulate) {
+void PutTableRow(const VectorKernels<float, Bf16>& v, const Bf16* from, float* to, int64_t width,
+                 bool accumulate) {
   if (from != nullptr) {
     v.widen(from, to, width, accumulate);
   } else if (!accumulate) {
     std::fill_n(to, width, 0.0F);
   }
 }
-void PutRow(const VectorKernels<float, Bf16>&, const Bf16* from, Bf16* to, int64_t width,
-            bool accumulate) {
+void PutTableRow(const VectorKernels<float, Bf16>&, const Bf16* from, Bf16* to, int64_t width,
+                 bool accumulate) {
   for (int64_t i = 0; from != nullptr && accumulate && i < width; ++i) {
     to[i] = ToBf16(ToFloat(to[i]) + ToFloat(from[i]));
   }
@@ -59,7 +59,7 @@ Kernel EmbeddingKernel(const KernelSetup& s) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = ids[i] - first;
         const bool here = row >= 0 && row < rows;
-        PutRow(v, here ? from + row * width : nullptr, y + i * width, width, call.accumulate);
+        PutTableRow(v, here ? from + row * width : nullptr, y + i * width, width, call.accumulate);
       }
     });
     return absl::OkStatus();

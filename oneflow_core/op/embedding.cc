@@ -16,7 +16,7 @@ Specs InferEmbedding(const OpView& v) {
     return Mismatch(Describe("table", table) + " must be [vocab, hidden]", "give two dimensions");
   }
   const std::string dtype = AttrString(v.op, "dtype", Name(table.dtype));
-  if (dtype != Name(table.dtype) && (dtype != "f32" || table.dtype != DType::kBF16)) {
+  if (dtype != Name(table.dtype) && dtype != "f32") {
     return Mismatch("attribute \"dtype\" is " + dtype + " with " + Describe("table", table),
                     "use f32 where the table is bf16");
   }

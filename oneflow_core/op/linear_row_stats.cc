@@ -229,6 +229,7 @@ OpDef GradientOp(std::string_view kind, std::string_view outputs) {
         return {.model = CountProducts(made) * product, .recomputed = product};
       },
       .indices = {.input = 2, .of = 1, .dim = 0},
+      .overwrites = made == Gradients::kInput,
       .fresh = made == Gradients::kBoth ? 1 : 0,
       .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither, Precision::kWide},
       .cpu_workspace = LinearRowStatsCpuWorkspace,

@@ -162,13 +162,9 @@ std::string_view IdleExtraInFlight(const PlanCase& plan) {
 }
 
 std::string_view IdleMaskedLabels(const PlanCase& plan) {
-  const auto& ops = plan.graph.op();
-  const bool has_loss = std::any_of(ops.begin(), ops.end(), [](const proto::Op& op) {
-    return op.kind() == "softmax_cross_entropy";
-  });
   if (!plan.recipe.masked_labels()) return "";
   if (plan.recipe.documents()) return "--documents has labels counted already";
-  return Unless(has_loss, "the graph has no loss over labels");
+  return Unless(!plan.graph.loss().empty(), "the graph has no loss");
 }
 
 std::string_view IdleLossPieces(const PlanCase& plan) {

@@ -50,15 +50,15 @@ double SpareSeconds(const PlanRequest& given, double parts) {
   return cpu && parts > 1 ? kSpareOfCpu : kSpare.seconds;
 }
 
-// True if some of a variable's bytes may be split: weights alone are where they are frozen, and then
-// they may be all there are.
+// True if some of a variable's bytes may be split: weights alone are where they are frozen, and
+// then they may be all there are.
 bool SplitsVariables(const proto::Shard& shard) {
   return !shard.states().empty() || !shard.weights().empty();
 }
 
 // The part of the bytes of a device's variables and casts that it has at least where they are split
-// over `parts`. A parameter has 12 bytes of states, and 2 of a cast in bf16; a frozen one, which has
-// a weight alone, has a larger part.
+// over `parts`. A parameter has 12 bytes of states, and 2 of a cast in bf16; a frozen one, which
+// has a weight alone, has a larger part.
 double StatesShare(const PlanRequest& given, const proto::Shard& shard, double parts) {
   const double cast = given.recipe.precision() == proto::BF16 ? 2 : 0;
   const double states = 12 / (SplitsVariables(shard) ? parts : 1);

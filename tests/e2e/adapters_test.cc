@@ -45,25 +45,20 @@ std::vector<SmallRun> RunsOfTest() {
   std::vector<SmallRun> runs = {
       Adapted("", "rank:2,alpha:4", "head"), Adapted(kLlama, "rank:2,alpha:4,targets:q+v+mlp"),
       Adapted(kLlama, "rank:2,alpha:4,dropout:0.2", "h.*.norm_*,head.*,norm_f"),
-      Adapted("", "", "h.3,*.bias")};
-  runs[0].model.set_tied(false);
-  runs[2].model.set_tied(false);
+      Adapted("", "", "h.3,*.bias,head")};
+  for (const int i : {0, 2, 3}) runs[i].model.set_tied(false);
   return runs;
 }
 
+// In the short form those with adapters of Llama.
+std::vector<SmallRun> Shorter(std::vector<SmallRun> runs) {
+  if (Full()) return runs;
+  return {runs[1], runs[2]};
+}
+
 std::vector<std::string> Meshes() {
-  std::vector<std::string> meshes;
-  for (const int data : {1, 2, 4, 8}) {
-    for (const int tensor : {1, 2}) {  // two heads, or groups of them
-      for (const int pipe : {1, 2, 4}) {
-        const int devices = data * tensor * pipe;
-        if (devices > 8 || devices == 1) continue;
-        if (!Full() && (data > 2 || devices == 4)) continue;
-        meshes.push_back(absl::StrCat("pipe=", pipe, ",data=", data, ",tensor=", tensor));
-      }
-    }
-  }
-  return meshes;
+  if (!Full()) return {"data=2", "tensor=2", "pipe=2,data=2,tensor=2"};
+  return {"data=2", "tensor=2", "pipe=2", "pipe=2,data=2,tensor=2", "pipe=4,data=2"};
 }
 
 TEST_CASE("Adapters learn, and any mesh gives the losses of one device within 1e-5") {
@@ -79,6 +74,7 @@ TEST_CASE("Adapters learn, and any mesh gives the losses of one device within 1e
 }
 
 TEST_CASE("Every mesh up to 8 devices") {
+  if (!Full()) SUCCEED("not in the short form");
   if (!Full()) return;
   const std::string sizes = " layers: 8 heads: 8 hidden: 32 sequence: 8 vocab: 21 tied: false";
   std::vector<SmallRun> runs = {
@@ -115,7 +111,7 @@ TEST_CASE("Groups of heads and the heads of a group are split") {
 }
 
 TEST_CASE("Stages, schedules, recompute, sharding, offload and fusing change no bit") {
-  for (const SmallRun& run : RunsOfTest()) {
+  for (const SmallRun& run : Shorter(RunsOfTest())) {
     for (const std::string rest : {"data=2", "tensor=2"}) {
       const SmallResult one = Train(With(run, "--mesh=" + rest));
       std::vector<std::string> others = {
@@ -143,7 +139,7 @@ TEST_CASE("Stages, schedules, recompute, sharding, offload and fusing change no 
 }
 
 TEST_CASE("Adapters in bf16 are near those in f32") {
-  for (const SmallRun& run : RunsOfTest()) {
+  for (const SmallRun& run : Shorter(RunsOfTest())) {
     const SmallResult wide = Train(run);
     CHECK(LargestDifference(Train(With(run, "--precision=bf16")), wide) < 2e-2);
     CHECK(LargestDifference(Train(With(run, "--precision=bf16 --residual=f32")), wide) < 2e-2);

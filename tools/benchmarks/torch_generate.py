@@ -50,8 +50,7 @@ def generate(model, prompt, tokens):
 def run(args):
     transformers.utils.logging.set_verbosity_error()
     torch.set_num_threads(args.threads)
-    dtype = torch.bfloat16 if args.precision == "bf16" else torch.float32
-    model = transformers.AutoModelForCausalLM.from_pretrained(args.model, dtype=dtype).eval()
+    model = transformers.AutoModelForCausalLM.from_pretrained(args.model, dtype=torch.float32).eval()
     print("ready", flush=True)
     for line in sys.stdin:
         _, prompt, tokens = line.split()
@@ -64,7 +63,6 @@ def main():
     for name in ["config", "out", "model"]:
         parser.add_argument("--" + name)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--precision", choices=["f32", "bf16"], default="f32")
     args = parser.parse_args()
     make(args) if args.what == "make" else run(args)
 

@@ -27,10 +27,11 @@ def greedy(model, ids):
 
 
 def inspect(folder):
+    code = python_of_page()
     os.chdir(folder)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(python_of_page(), {})  # pylint: disable=exec-used
+        exec(code, {})  # pylint: disable=exec-used
     print("the Python of the page prints", json.dumps(printed.getvalue()[:200]))
     tokenizer = transformers.AutoTokenizer.from_pretrained("tuned")
     question = "Where is the park?"

@@ -56,7 +56,7 @@ TEST_CASE("epoch order: positions in one epoch say nothing of those in the next"
   for (const int64_t records : {100, 1000, 4096, 5000}) {
     // Cells of (place in one epoch, place in the next), and of neighbours in one.
     std::vector<double> between(kCells * kCells), within(kCells * kCells);
-    const int epochs = 200000 / static_cast<int>(records);
+    const int epochs = 80000 / static_cast<int>(records);
     const auto cell = [&](int64_t position) { return position * kCells / records; };
     double pairs = 0, neighbours = 0;
     std::vector<int64_t> before(records), now(records);
@@ -95,7 +95,7 @@ TEST_CASE("epoch order: positions in one epoch say nothing of those in the next"
 TEST_CASE("epoch order: few records come in all orders, about equally often") {
   for (const int64_t records : {2, 3, 4}) {
     std::map<std::vector<int64_t>, double> orders;
-    constexpr int kEpochs = 12000;
+    constexpr int kEpochs = 4000;
     for (int epoch = 0; epoch < kEpochs; ++epoch) {
       orders[AllOf(EpochOrder(4, epoch, records), records)] += 1;
     }

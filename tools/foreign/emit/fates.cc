@@ -173,6 +173,7 @@ const Entry kEntries[] = {
      {kNearest, "flex attention masks documents, with one device for the positions of a sequence"},
      {kFixed, "a sequence is one text"},
      {kFixed, "a sequence is one text"}},
+    {"masked_labels", kOnHere, kOnHere, kOnHere, kOnHere},
     {"state_layouts", kOnHere, kOnHere, kOnHere, kOnHere},
     // The optimizer.
     {"learning_rate", {kSaid}, {kSaid}, {kSaid}, {kSaid}},

@@ -173,10 +173,11 @@ Report MakeHeadline(const PricedPlan& priced, const absl::StatusOr<proto::Cluste
   const int64_t parameters = ParameterCount(plan), bytes = MostBytes(price, proto::DEVICE);
   const proto::Device hardware = cluster.ok() ? cluster->device() : proto::Device();
   Report headline = {
-      absl::StrCat(plan.model(), ": ", DigitsText(parameters), " parameters",
-                   trained == parameters ? "" : absl::StrCat(" (", DigitsText(trained), " trained)"),
-                   " on ", devices, " ", device, devices == 1 ? "" : "s", ", mesh ", MeshText(plan.mesh()),
-                   "\nmemory: ", BytesText(bytes), " a ", device),
+      absl::StrCat(
+          plan.model(), ": ", DigitsText(parameters), " parameters",
+          trained == parameters ? "" : absl::StrCat(" (", DigitsText(trained), " trained)"), " on ",
+          devices, " ", device, devices == 1 ? "" : "s", ", mesh ", MeshText(plan.mesh()),
+          "\nmemory: ", BytesText(bytes), " a ", device),
       {{"parameters", parameters},
        {"trained_parameters", trained},
        {"devices", devices},

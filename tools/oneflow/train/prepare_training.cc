@@ -77,8 +77,8 @@ void SetPassOfValidation(const proto::Plan& plan, const TrainingData& data, prot
 
 int64_t SamplesOfStep(const proto::Plan& plan) {
   const proto::Program* train = FindProgram(plan, "train");
-  return train == nullptr ? plan.recipe().batch()
-                          : train->micro_batches() * train->micro_batch_size();
+  // The trainer refuses a plan without it.
+  return train == nullptr ? 1 : train->micro_batches() * train->micro_batch_size();
 }
 
 absl::StatusOr<PreparedTraining> PrepareTraining(proto::Run run, proto::Plan plan) {

@@ -77,7 +77,7 @@ nlohmann::ordered_json RecordsJson(const SampledData& data, int64_t sequence,
   json["label_tokens"] = counts.chat_labels;
   json["label_share"] = Share(counts.chat_labels, counts.chat_tokens);
   json["chat_windows"] = counts.packed;
-  json["fill"] = FindFill(counts, sequence);
+  json["window_fill"] = FindFill(counts, sequence);
   json["chats_truncated"] = counts.truncated;
   json["chats_too_long"] = counts.too_long;
   json["chats_without_labels"] = counts.no_labels;

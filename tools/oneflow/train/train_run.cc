@@ -19,6 +19,7 @@
 #include "tools/oneflow/cli/backend_flags.h"
 #include "tools/oneflow/cli/interrupt.h"
 #include "tools/oneflow/cli/precision.h"
+#include "tools/oneflow/train/mixture_text.h"
 #include "tools/oneflow/train/promise_run.h"
 #include "tools/oneflow/train/records_text.h"
 #include "tools/oneflow/train/training_data.h"
@@ -157,8 +158,8 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
     for (const std::string& warning : data.warnings) printer.Notify(warning);
   }
   ASSIGN_OR_RETURN(const ModelFacts model, FactsOfModel(plan));
-  PrintLines(
-      text, RecordsText(data.train_samples, model.sequence, plan.recipe().documents(), run, batch));
+  PrintLines(text,
+             RecordsText(data.train_samples, model.sequence, data.marks_documents, run, batch));
   if (first && printer.json() && data.train_samples.counts().records > 0) {
     std::puts(JsonText(nlohmann::ordered_json{
                            {"data", RecordsJson(data.train_samples, model.sequence, run)}})
@@ -180,7 +181,7 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
     report.AddToOutcome(TookJson(*promise, took));
   }
   if (mixed) {
-    PrintLines(text, SharesText(data.train, run.seed(), run.steps(), plan.recipe().batch()));
+    PrintLines(text, SharesText(data.train, run.seed(), run.steps(), batch));
   }
   if (!run.checkpoint_dir().empty()) {
     PrintLines(text, absl::StrCat("checkpoints: ", run.checkpoint_dir(), "\n"));

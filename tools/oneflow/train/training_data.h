@@ -74,9 +74,4 @@ absl::StatusOr<EvaluationData> OpenEvaluationData(const proto::Run& run, const M
 TrainerData DataOfTrainer(const proto::Run& run, const TrainingData& data, const TokenSource* train,
                           const TokenSource* validation);
 
-// "data: a.bin 70.0 %, b.bin 30.0 %": the weights. Requires data.parts() that are not empty.
-std::string MixtureText(const TokenMixture& data);
-// The shares of the samples of `steps` steps, counted by the function that draws them.
-std::string SharesText(const TokenMixture& data, uint64_t seed, int64_t steps, int64_t batch);
-
 }  // namespace oneflow
