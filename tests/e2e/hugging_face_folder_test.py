@@ -228,7 +228,6 @@ class WordsTest(Case):
         self.write("text.txt", "some words to learn from. " * 50)
         self.refuse(words, "generate", "--checkpoint=model", "--prompt=a")
         self.refuse(words, "export", "--checkpoint=model", "--out=x")
-        self.refuse(words, "train", "--init_from=model", "--data=text.txt", "--steps=1")
 
     def test_a_folder_as_tokenizer(self):
         self.copy_tokenizer("t")
@@ -290,10 +289,10 @@ class BesideWeightsTest(Case):
         self.assertEqual(dtype, "bfloat16")
         self.assertEqual(self.config("half"), dict(self.config("model"), dtype="float16"))
         # The files are verified as the slices are.
-        path = files.step_folder(self.dir + "/again") + "/model/chat_template.jinja"
+        path = files.step_folder(self.dir + "/again") + "/model/README.md"
         with open(path, "r+b") as file:
             file.write(b"?")
-        self.refuse(["model/chat_template.jinja: is damaged"], "export", "--checkpoint=again", "--out=x")
+        self.refuse(["model/README.md: is damaged"], "export", "--checkpoint=again", "--out=x")
 
     def test_a_tokenizer_whose_ends_are_in_other_files(self):
         os.remove(self.dir + "/model/tokenizer_config.json")
