@@ -225,7 +225,6 @@ class WordsTest(Case):
     def test_a_folder_of_hugging_face_as_a_checkpoint(self):
         self.copy("gpt2")
         words = ["model: is a model's folder of Hugging Face, and no checkpoint", "`oneflow import --from=model --out=FOLDER`"]
-        self.write("text.txt", "some words to learn from. " * 50)
         self.refuse(words, "generate", "--checkpoint=model", "--prompt=a")
         self.refuse(words, "export", "--checkpoint=model", "--out=x")
 
