@@ -14,9 +14,10 @@
 //                      piece, in its own SBP; attribute raw = true) and resolved (partial values
 //                      summed; raw = false)
 // With Recipe::GENERATION a plan that continues texts has, besides init, save and load, only
-//   prefill, decode    forward to the first output for the next kPrefillPositions positions of a
-//                      sequence, or the next one: inputs are the tokens of these and "position",
-//                      that of the first; keys and values of earlier positions are in caches
+//   prefill, decode    forward for the next positions of a sequence, or to the first output for
+//                      the next one: inputs are the tokens of these and "position", that of the
+//                      first; keys and values of earlier positions are in caches, which prefill
+//                      only fills. prefill_64 and prefill_16 are for fewer positions.
 // With Recipe::EVALUATION it has, besides init, save and load, only eval, and no memory for a
 // training.
 #pragma once

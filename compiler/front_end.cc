@@ -1,6 +1,7 @@
 #include "compiler/front_end.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,6 +29,19 @@ absl::Status PruneGraph(FrontEndState* s) {
   return absl::OkStatus();
 }
 
+// A program that fills caches leaves out what only an output needs, if there are any.
+absl::Status Cache(FrontEndState* s) {
+  ProgramDraft& draft = s->draft;
+  RETURN_IF_ERROR(CacheAttention(&draft.graph, draft.positions));
+  const auto& ops = draft.graph.ops;
+  const bool fills = draft.fills_caches && std::any_of(ops.begin(), ops.end(), [](const Op& op) {
+                       return FindOpDef(op)->updates > 0;
+                     });
+  if (fills) draft.outputs = 0;
+  draft.graph = Prune(draft.graph, draft.loss, draft.outputs, fills);
+  return absl::OkStatus();
+}
+
 absl::Status WithoutDropout(FrontEndState* s) {
   RemoveDropout(&s->draft.graph);
   return PruneGraph(s);
@@ -51,7 +65,27 @@ absl::Status Place(FrontEndState* s) {
   return absl::OkStatus();
 }
 
+// "" of a graph that trains all of its variables.
+std::string FrozenNote(const Graph& graph) {
+  std::map<std::string, std::pair<int64_t, bool>> variables;  // elements, and whether it is frozen
+  for (const Op& op : graph.ops) {
+    if (op.kind != "variable") continue;
+    variables[AttrString(op, "variable", op.name)] = {graph.tensors[op.outputs[0]].shape.elements(),
+                                                      IsFrozen(op)};
+  }
+  int64_t all = 0, frozen = 0;
+  for (const auto& [name, variable] : variables) {
+    all += variable.first;
+    frozen += variable.second ? variable.first : 0;
+  }
+  if (frozen == 0) return "";
+  return absl::StrCat("frozen: ", frozen, " of ", all,
+                      " parameters, without gradients and states; no step writes them");
+}
+
 absl::Status AddGradients(FrontEndState* s) {
+  std::string note = FrozenNote(s->draft.graph);
+  if (!note.empty()) s->draft.notes.push_back(std::move(note));
   ASSIGN_OR_RETURN(s->gradients, Differentiate(&s->draft.graph, s->draft.graph.loss));
   return absl::OkStatus();
 }
@@ -59,9 +93,20 @@ absl::Status AddGradients(FrontEndState* s) {
 absl::Status Narrow(FrontEndState* s) {
   MixedPrecisionOptions options{.narrow_biases = s->plan.device_kind() == proto::CUDA};
   ASSIGN_OR_RETURN(options.residual, DTypeFromProto(s->plan.recipe().residual(), "residual"));
+  options.narrow_frozen = s->plan.recipe().frozen_weights() == proto::BF16;
+  for (const proto::Variable& v : s->plan.variable()) {
+    ASSIGN_OR_RETURN(options.resting[v.name()], DTypeFromProto(v.dtype(), v.name()));
+  }
   RETURN_IF_ERROR(MixedPrecision(&s->draft.graph, options, &s->gradients.mirrors));
   s->draft.notes.push_back(absl::StrCat("precision bf16: ", CountNarrowProducts(s->draft.graph),
                                         " products in bf16, added up in f32"));
+  const auto rests =
+      std::count_if(s->draft.graph.ops.begin(), s->draft.graph.ops.end(), [s](const Op& op) {
+        return IsFrozen(op) && s->draft.graph.tensors[op.outputs[0]].dtype == DType::kBF16;
+      });
+  if (rests > 0) {
+    s->draft.notes.push_back(absl::StrCat("frozen weights: ", rests, " rest in bf16"));
+  }
   return absl::OkStatus();
 }
 
@@ -151,11 +196,7 @@ constexpr FrontEndPass kPasses[] = {
     {"omit_logits",
      [](const FrontEndState& s) { return s.draft.loss && s.plan.recipe().loss_pieces() != 0; },
      OmitLossLogits},
-    {"cache_attention", [](const FrontEndState& s) { return s.draft.positions > 0; },
-     [](FrontEndState* s) {
-       RETURN_IF_ERROR(CacheAttention(&s->draft.graph, s->draft.positions));
-       return PruneGraph(s);
-     }},
+    {"cache_attention", [](const FrontEndState& s) { return s.draft.positions > 0; }, Cache},
     {"place_variables", nullptr, Place, VerifyOps},
     // The step that trains: gradients, the update of the weights, and the precision of each op.
     {"count_choices", Trains, [](FrontEndState* s) { return CountChoices(&s->draft.graph); }},

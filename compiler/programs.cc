@@ -89,13 +89,17 @@ absl::StatusOr<std::vector<ProgramDraft>> DraftGeneration(const Graph& graph) {
                       "only models written by `oneflow model` (or alike) continue texts");
   }
   std::vector<ProgramDraft> drafts;
-  for (const auto& [name, positions] : {std::pair("prefill", std::min(kPrefillPositions, sequence)),
-                                        std::pair("decode", int64_t{1})}) {
-    drafts.push_back(Draft(name, 1, DataDegree(graph)));
-    drafts.back().outputs = 1;
-    drafts.back().positions = positions;
-    drafts.back().spec.feed_inputs = true;
+  const auto add = [&](std::string name, int64_t positions, bool fills_caches) {
+    ProgramDraft& draft = drafts.emplace_back(Draft(std::move(name), 1, DataDegree(graph)));
+    draft.outputs = 1;
+    draft.positions = positions;
+    draft.fills_caches = fills_caches;
+    draft.spec.feed_inputs = true;
+  };
+  for (Prefill& prefill : FindPrefills(sequence)) {
+    add(std::move(prefill.program), prefill.positions, /*fills_caches=*/true);
   }
+  add("decode", 1, /*fills_caches=*/false);
   return drafts;
 }
 
@@ -149,6 +153,16 @@ void Fetch(ProgramDraft* draft, TensorId resolved, TensorId as_produced, const s
 }
 
 }  // namespace
+
+std::vector<Prefill> FindPrefills(int64_t sequence) {
+  constexpr int64_t kMost = 256;
+  std::vector<Prefill> prefills = {{"prefill", std::min(kMost, sequence)}};
+  for (const int64_t positions : {64, 16}) {
+    if (positions >= sequence) continue;
+    prefills.push_back({absl::StrCat("prefill_", positions), positions});
+  }
+  return prefills;
+}
 
 int64_t DataDegree(const Graph& graph) {
   int64_t most = 1;

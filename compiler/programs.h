@@ -16,19 +16,26 @@
 
 namespace oneflow {
 
-// The most positions of one firing of prefill: enough for products of matrices, few enough that a
-// short text does not take the time of a long one.
-inline constexpr int64_t kPrefillPositions = 64;
+// A program that fills the caches of keys and values for so many positions of a text at once.
+struct Prefill {
+  std::string program;
+  int64_t positions;
+};
+
+// Those of a plan for a model with sequences of so many tokens, the largest first. Many positions
+// share the time to read the weights; a short text does not take the time of a long one.
+std::vector<Prefill> FindPrefills(int64_t sequence);
 
 // A program between its draft and its plan.
 struct ProgramDraft {
   ProgramSpec spec;
   bool train = false;
   OptimizerOptions optimizer;
-  bool loss = false;      // keep the loss
-  size_t outputs = 0;     // keep so many outputs
-  int64_t positions = 0;  // > 0: for so many new positions, earlier ones are cached
-  Graph graph;            // boxed, once the front end has run
+  bool loss = false;          // keep the loss
+  size_t outputs = 0;         // keep so many outputs
+  int64_t positions = 0;      // > 0: for so many new positions, earlier ones are cached
+  bool fills_caches = false;  // leaves out what only an output needs
+  Graph graph;                // boxed, once the front end has run
   std::vector<std::string> notes;
   // The layouts of this program alone, after the front end, if the recipe states them.
   proto::Graph layouts;

@@ -11,6 +11,12 @@
 #include "actor_runtime/device/host_limits.h"
 
 namespace oneflow {
+namespace {
+
+// Arenas of fewer bytes have pages of the usual size: a large one may be more than they touch.
+constexpr int64_t kLarge = int64_t{64} << 20;
+
+}  // namespace
 
 absl::StatusOr<Arena> Arena::Create(int64_t bytes) {
   CHECK_GE(bytes, 0);
@@ -22,6 +28,8 @@ absl::StatusOr<Arena> Arena::Create(int64_t bytes) {
         absl::StrCat("the arena of ", bytes, " bytes that the plan asks for is not to be had: ",
                      std::strerror(errno), DescribeAddressSpace()));
   }
+  // Weights are read faster where a page table has fewer entries. Without them it works as well.
+  if (bytes >= kLarge) madvise(data, bytes, MADV_HUGEPAGE);
   arena.data_ = static_cast<std::byte*>(data);
   arena.bytes_ = bytes;
   return arena;

@@ -123,6 +123,42 @@ absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
   });
 }
 
+// Narrow elements are multiplied wide, and rounded once.
+Kernel MultiplyNarrow(const KernelSetup& s, float factor) {
+  return [n = Elements(s.out[0]), factor,
+          &v = *VectorFor<float, Bf16>(s.isa)](const KernelCall& call) {
+    const Bf16* x = call.input<Bf16>(0);
+    Bf16* y = call.output<Bf16>(0);
+    ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
+      float products[kWideSums];
+      for (int64_t at = begin; at < end; at += kWideSums) {
+        const int64_t count = std::min(kWideSums, end - at);
+        v.widen(x + at, products, count, false);
+        for (int64_t i = 0; i < count; ++i) products[i] *= factor;
+        v.round(products, y + at, count, call.accumulate);
+      }
+    });
+    return absl::OkStatus();
+  };
+}
+
+absl::StatusOr<Kernel> MakeMultiply(const KernelSetup& s) {
+  const double factor = DoubleAttr(s, "factor");
+  if (s.out[0].dtype == DType::kBF16) return MultiplyNarrow(s, static_cast<float>(factor));
+  return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
+    return [n = Elements(s.out[0]), factor = static_cast<T>(factor)](const KernelCall& call) {
+      const T* x = call.input<T>(0);
+      T* y = call.output<T>(0);
+      ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          y[i] = call.accumulate ? y[i] + factor * x[i] : factor * x[i];
+        }
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
 absl::StatusOr<Kernel> MakeGelu(const KernelSetup& s) {
   return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     return OverElements(s, VectorFor<T, S>(s.isa)->gelu);
@@ -162,16 +198,12 @@ absl::StatusOr<Kernel> MakeGatedGrad(const KernelSetup& s) {
 }  // namespace
 
 KernelTable ElementwiseTable() {
-  return {{"add", MakeAdd},
-          {"add_bias", MakeAddBias},
-          {"add_n", MakeAddN},
-          {"cast", MakeCast},
-          {"fill", MakeFill},
-          {"gated", MakeGated},
-          {"gated_grad", MakeGatedGrad},
-          {"gelu", MakeGelu},
-          {"gelu_grad", MakeGeluGrad},
-          {"sum_uses", MakeAddN}};
+  return {{"add", MakeAdd},           {"add_bias", MakeAddBias},
+          {"add_delta", MakeAdd},     {"add_n", MakeAddN},
+          {"cast", MakeCast},         {"fill", MakeFill},
+          {"gated", MakeGated},       {"gated_grad", MakeGatedGrad},
+          {"gelu", MakeGelu},         {"gelu_grad", MakeGeluGrad},
+          {"multiply", MakeMultiply}, {"sum_uses", MakeAddN}};
 }
 
 }  // namespace oneflow

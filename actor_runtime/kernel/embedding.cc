@@ -11,32 +11,68 @@
 namespace oneflow {
 namespace {
 
+// A row of a table, or zeros where `from` is null.
+template <typename T>
+void PutTableRow(const VectorKernels<T>& v, const T* from, T* to, int64_t width, bool accumulate) {
+  if (from == nullptr) {
+    if (!accumulate) std::fill_n(to, width, T(0));
+  } else if (accumulate) {
+    v.accumulate(from, to, width);
+  } else {
+    std::copy_n(from, width, to);
+  }
+}
+
+// A row of a bf16 table, as it is or as f32.
+void PutTableRow(const VectorKernels<float, Bf16>& v, const Bf16* from, float* to, int64_t width,
+                 bool accumulate) {
+  if (from != nullptr) {
+    v.widen(from, to, width, accumulate);
+  } else if (!accumulate) {
+    std::fill_n(to, width, 0.0F);
+  }
+}
+void PutTableRow(const VectorKernels<float, Bf16>&, const Bf16* from, Bf16* to, int64_t width,
+                 bool accumulate) {
+  for (int64_t i = 0; from != nullptr && accumulate && i < width; ++i) {
+    to[i] = ToBf16(ToFloat(to[i]) + ToFloat(from[i]));
+  }
+  if (accumulate) return;
+  if (from != nullptr) {
+    std::copy_n(from, width, to);
+  } else {
+    std::fill_n(to, width, Bf16{});
+  }
+}
+
+// T is the type of computation, S that of the table, Y that of the output.
+template <typename T, typename S, typename Y>
+Kernel EmbeddingKernel(const KernelSetup& s) {
+  const Slice& table = In(s, 0).slice;
+  const int64_t first = table.begin[0], rows = table.size[0], width = table.size[1];
+  const int64_t tokens = Elements(In(s, 1));
+  return [=, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
+    const S* from = call.input<S>(0);
+    const int32_t* ids = call.input<int32_t>(1);
+    Y* y = call.output<Y>(0);
+    ForPieces(call, tokens, RowPiece(width), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t row = ids[i] - first;
+        const bool here = row >= 0 && row < rows;
+        PutTableRow(v, here ? from + row * width : nullptr, y + i * width, width, call.accumulate);
+      }
+    });
+    return absl::OkStatus();
+  };
+}
+
 absl::StatusOr<Kernel> MakeEmbedding(const KernelSetup& s) {
-  return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
-    const Slice& table = In(s, 0).slice;
-    const int64_t first = table.begin[0], rows = table.size[0], width = table.size[1];
-    const int64_t tokens = Elements(In(s, 1));
-    return [=, &v = *VectorFor<T>(s.isa)](const KernelCall& call) {
-      const T* from = call.input<T>(0);
-      const int32_t* ids = call.input<int32_t>(1);
-      T* y = call.output<T>(0);
-      ForPieces(call, tokens, RowPiece(width), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const int64_t row = ids[i] - first;
-          const bool here = row >= 0 && row < rows;
-          T* to = y + i * width;
-          if (here && call.accumulate) {
-            v.accumulate(from + row * width, to, width);
-          } else if (here) {
-            std::copy_n(from + row * width, width, to);
-          } else if (!call.accumulate) {
-            std::fill_n(to, width, T(0));
-          }
-        }
-      });
-      return absl::OkStatus();
-    };
-  });
+  if (In(s, 0).dtype == DType::kBF16) {
+    return s.out[0].dtype == DType::kBF16 ? EmbeddingKernel<float, Bf16, Bf16>(s)
+                                          : EmbeddingKernel<float, Bf16, float>(s);
+  }
+  return ForFloats(s, s.out[0].dtype,
+                   [&]<typename T>(T) -> Kernel { return EmbeddingKernel<T, T, T>(s); });
 }
 
 // Rows are added in the order of tokens; threads share the columns, so no sum is split.

@@ -230,6 +230,73 @@ struct BlockedProduct {
   }
 };
 
+// A product of few rows takes as long as reading b, which is therefore read in place. Blocks have
+// the same depth as those of other products, and so the same bits.
+template <typename T, typename C>
+class FewRowsProduct {
+ public:
+  FewRowsProduct(const ProductKernels<T>& kernels, const GemmArgs<T, C>& args, std::byte* scratch,
+                 const Runner& runner)
+      : p_(kernels),
+        g_(args),
+        run_(runner),
+        depth_(SizesFor(kernels, g_.m, g_.n, g_.k, kRounded).depth),
+        sums_(reinterpret_cast<Sum*>(scratch)) {}
+
+  void Run() const {
+    const int64_t most = kProductBlockBytes / static_cast<int64_t>(sizeof(Sum)) / g_.m;
+    const int64_t width = kRounded ? EvenPart(g_.n, most, p_.tile_columns) : g_.n;
+    for (int64_t j = 0; j < g_.n; j += width) RunColumns(j, std::min(width, g_.n - j));
+  }
+
+ private:
+  using Sum = SumType<T>;
+  static constexpr bool kRounded = !std::is_same_v<C, Sum>;
+  // Tasks for each thread, of equal sizes: so a late thread costs less, unless columns are so few
+  // that memory is read in short runs.
+  static constexpr int64_t kTasks = 4, kLongRun = 256;
+  static constexpr int64_t kMost = 1024;  // columns of a task
+  static constexpr int64_t kLine = 32;    // columns, so that threads share no line of a cache
+
+  // The sums of so many columns fit the workspace.
+  void RunColumns(int64_t first, int64_t columns) const {
+    const int64_t threads = run_.threads();
+    const int64_t each = std::clamp<int64_t>(columns / (threads * kLongRun), 1, kTasks);
+    const int64_t tasks = std::max(each * threads, DivUp(columns, kMost));
+    const int64_t width = RoundUp(DivUp(columns, tasks), kLine);
+    run_(DivUp(columns, width), [&](int64_t task) {
+      const int64_t j = task * width, n = std::min(width, columns - j);
+      for (int64_t k = 0; k < g_.k; k += depth_) {
+        p_.multiply_few(g_.a.At(0, k), g_.b.At(k, first + j), g_.m, n, std::min(depth_, g_.k - k),
+                        MakeTarget(k, first + j, sums_ + j, columns));
+      }
+      if (g_.finished) Finish(g_, 0, g_.m, first + j, n);
+    });
+  }
+
+  ProductTarget<Sum> MakeTarget(int64_t k, int64_t column, Sum* sums, int64_t sums_row) const {
+    const bool last = k + depth_ >= g_.k;
+    ProductTarget<Sum> to{.add = k > 0 || g_.accumulate};
+    if (last && g_.bias != nullptr) to.bias = g_.bias + column;
+    if constexpr (kRounded) {
+      to.sums = sums;
+      to.sums_row = sums_row;
+      to.rounded = last ? g_.c + column : nullptr;
+      to.rounded_row = g_.c_row;
+    } else {
+      to.sums = g_.c + column;
+      to.sums_row = g_.c_row;
+    }
+    return to;
+  }
+
+  const ProductKernels<T>& p_;
+  const GemmArgs<T, C>& g_;
+  const Runner& run_;
+  const int64_t depth_;
+  Sum* const sums_;  // if c cannot hold them
+};
+
 // A sum of nothing.
 template <typename T, typename C>
 void PutEmptySums(const GemmArgs<T, C>& g) {
@@ -256,6 +323,7 @@ void Run(const ProductKernels<T>& kernels, const GemmArgs<T, C>& args, std::byte
     if (args.finished) Finish(args, 0, args.m, 0, args.n);
     return;
   }
+  if (args.m <= kFewRows) return FewRowsProduct<T, C>(kernels, args, scratch, run).Run();
   BlockedProduct<T, C>(kernels, args, scratch, run).Run();
 }
 

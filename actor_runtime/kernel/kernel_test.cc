@@ -196,6 +196,15 @@ TEST_CASE("logits in pieces give the bits of a tensor of them, but for sums over
       CHECK(grads.OutputBytes(0) == of_x.OutputBytes(0));
       CHECK((grads.OutputBytes(1) == of_w.OutputBytes(0)) == (pieces == 1));
       CHECK(Distance(grads.Output(1), of_w.Output(0)) < 1e-6);
+      // One of the two alone has the same bits.
+      const auto alone = [&](const char* kind, const Port& out) {
+        return Run(kind, attrs, {x, w, ids, row, row, one}, {out},
+                   {xs, ws, labels, pieced.Output(0), pieced.Output(1), dloss});
+      };
+      KernelHarness of_input = alone("linear_row_stats_grad_input", x);
+      KernelHarness of_weight = alone("linear_row_stats_grad_weight", dw);
+      CHECK(of_input.OutputBytes(0) == grads.OutputBytes(0));
+      CHECK(of_weight.OutputBytes(0) == grads.OutputBytes(1));
     }
   }
 }

@@ -47,14 +47,14 @@ struct PieceMaker {
     Gemm(products, g, Scratch(call), *call.pool);
   }
 
-  // What these rows add to dw, in the order of pieces.
-  void AddWeightGrad(const KernelCall& call, int64_t row, int64_t rows) const {
+  // What these rows add to dw, output `output`, in the order of pieces.
+  void AddWeightGrad(const KernelCall& call, int64_t row, int64_t rows, int output) const {
     const GemmArgs<S, T> g{.m = p.vocab,
                            .n = p.width,
                            .k = rows,
                            .a = {Logits(call), 1, p.vocab},
                            .b = {call.input<S>(0) + row * p.width, p.width, 1},
-                           .c = call.output<T>(1),
+                           .c = call.output<T>(output),
                            .c_row = p.width,
                            .accumulate = call.accumulate || row > 0};
     Gemm(products, g, Scratch(call), *call.pool);
@@ -85,6 +85,8 @@ absl::StatusOr<Kernel> MakeLinearRowStats(const KernelSetup& s) {
   });
 }
 
+// `input`, `weight`: the gradients that it makes, in this order.
+template <bool input, bool weight>
 absl::StatusOr<Kernel> MakeLinearRowStatsGrad(const KernelSetup& s) {
   ASSIGN_OR_RETURN(const LogitPieces p, FindPieces(s));
   return ForStored(s, In(s, 0).dtype, [&]<typename T, typename S>(T, S) -> Kernel {
@@ -92,8 +94,8 @@ absl::StatusOr<Kernel> MakeLinearRowStatsGrad(const KernelSetup& s) {
             scale = DoubleAttr(s, "scale", 1), ignores = BoolAttr(s, "ignore_negative"),
             &v = *VectorFor<T, S>(s.isa), &wide = *VectorFor<T>(s.isa)](const KernelCall& call) {
       const LogitPieces& p = maker.p;
-      if (p.Empty() && !call.accumulate) {  // a sum of no rows
-        std::fill_n(call.output<T>(1), p.vocab * p.width, T(0));
+      if (weight && p.Empty() && !call.accumulate) {  // a sum of no rows
+        std::fill_n(call.output<T>(input ? 1 : 0), p.vocab * p.width, T(0));
       }
       for (int64_t row = 0; row < p.rows; row += p.of_piece) {
         const int64_t rows = maker.RowsFrom(row);
@@ -108,8 +110,8 @@ absl::StatusOr<Kernel> MakeLinearRowStatsGrad(const KernelSetup& s) {
                              .max = call.input<T>(3) + row,
                              .sum = call.input<T>(4) + row};
         PutLogitGrads(call, v, wide, r, logits, logits, /*accumulate=*/false);
-        maker.PutInputGrad(call, row, rows);
-        maker.AddWeightGrad(call, row, rows);
+        if (input) maker.PutInputGrad(call, row, rows);
+        if (weight) maker.AddWeightGrad(call, row, rows, input ? 1 : 0);
       }
       return absl::OkStatus();
     };
@@ -120,7 +122,9 @@ absl::StatusOr<Kernel> MakeLinearRowStatsGrad(const KernelSetup& s) {
 
 KernelTable LinearRowStatsTable() {
   return {{"linear_row_stats", MakeLinearRowStats},
-          {"linear_row_stats_grad", MakeLinearRowStatsGrad}};
+          {"linear_row_stats_grad", MakeLinearRowStatsGrad<true, true>},
+          {"linear_row_stats_grad_input", MakeLinearRowStatsGrad<true, false>},
+          {"linear_row_stats_grad_weight", MakeLinearRowStatsGrad<false, true>}};
 }
 
 }  // namespace oneflow

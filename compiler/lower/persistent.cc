@@ -13,13 +13,16 @@
 namespace oneflow {
 namespace {
 
-proto::Variable NewVariable(const Op& op, const proto::Register& r) {
+// `has_base`: what is frozen has a folder of its own.
+proto::Variable NewVariable(const Op& op, const proto::Register& r, bool has_base) {
   proto::Variable v;
   v.set_name(VariableName(op));
   *v.mutable_layout() = r.layout();
   v.set_dtype(r.dtype());
   v.set_init(AttrString(op, "init", "zeros"));
   v.set_init_value(AttrDouble(op, "init_value"));
+  v.set_read_only(IsFrozen(op));
+  v.set_frozen(IsFrozen(op) && has_base);
   return v;
 }
 
@@ -38,6 +41,9 @@ absl::Status AddPersistent(const Graph& graph, proto::Plan* plan, PersistentIds*
       if (!google::protobuf::util::MessageDifferencer::Equals(old.layout(), r.layout())) {
         return absl::InternalError("variable " + name + " has different layouts in two programs");
       }
+      if (old.dtype() != r.dtype()) {
+        return absl::InternalError("variable " + name + " has different types in two programs");
+      }
       continue;
     }
     r.set_id(it->second);
@@ -48,7 +54,7 @@ absl::Status AddPersistent(const Graph& graph, proto::Plan* plan, PersistentIds*
     *plan->add_persistent() = r;
     if (AttrBool(op, "transient")) continue;
     proto::Variable*& v = variables[name];
-    if (v == nullptr) *(v = plan->add_variable()) = NewVariable(op, r);
+    if (v == nullptr) *(v = plan->add_variable()) = NewVariable(op, r, plan->graph().has_base());
     v->add_register_(r.id());
   }
   return absl::OkStatus();

@@ -2,12 +2,17 @@
 
 #include <utility>
 
+#include "oneflow_core/op/op_def.h"
+
 namespace oneflow {
 
-Graph Prune(const Graph& graph, bool loss, size_t outputs) {
+Graph Prune(const Graph& graph, bool loss, size_t outputs, bool updates) {
   std::vector<bool> wanted(graph.ops.size(), false);
   if (loss && graph.loss >= 0) wanted[graph.tensors[graph.loss].producer] = true;
   for (size_t i = 0; i < outputs; ++i) wanted[graph.tensors[graph.outputs[i]].producer] = true;
+  for (size_t i = 0; updates && i < graph.ops.size(); ++i) {
+    if (FindOpDef(graph.ops[i])->updates > 0) wanted[i] = true;
+  }
   for (size_t i = graph.ops.size(); i-- > 0;) {
     if (!wanted[i]) continue;
     for (TensorId t : graph.ops[i].inputs) wanted[graph.tensors[t].producer] = true;

@@ -7,7 +7,7 @@
 namespace oneflow {
 
 // `loss`: keeps the loss. `outputs`: keeps the first so many outputs. The graph no longer names the
-// others.
-Graph Prune(const Graph& graph, bool loss, size_t outputs);
+// others. `updates`: keeps the ops that update a variable.
+Graph Prune(const Graph& graph, bool loss, size_t outputs, bool updates = false);
 
 }  // namespace oneflow

@@ -82,6 +82,7 @@ Lowered InitProgram(const proto::Plan& plan) {
       proto::Actor* actor = program.Add(v, plan.persistent(id));
       (*actor->mutable_attr())["init"].set_s(v.init());
       (*actor->mutable_attr())["init_value"].set_f(v.init_value());
+      if (v.dtype() == proto::BF16) (*actor->mutable_attr())["narrow"].set_b(true);
       actor->add_output(id);
     }
   }
@@ -91,6 +92,7 @@ Lowered InitProgram(const proto::Plan& plan) {
 Lowered SaveProgram(const proto::Plan& plan) {
   StateProgram program(plan, "save", "save_slice", Lane::kHostOut);
   for (const proto::Variable& v : plan.variable()) {
+    if (v.frozen()) continue;  // its base has it
     proto::Actor* actor = program.Add(v, plan.persistent(v.register_(0)));
     proto::Input* input = actor->add_input();
     input->set_register_(v.register_(0));

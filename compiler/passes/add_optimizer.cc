@@ -194,6 +194,7 @@ class OptimizerBuilder {
       const TensorId bias = FindMovedBias(route);
       if (bias < 0) continue;
       Op& variable = graph_->ops[graph_->tensors[bias].producer];
+      if (IsFrozen(variable)) continue;
       const bool several = SetVersions(&variable);
       std::vector<TensorId> inputs = {bias, FindChoiceCount(*graph_, route)};
       if (!Lags() && options_.wait_for_norm) inputs.push_back(norm_);

@@ -4,7 +4,8 @@
 // stages.
 //
 // Gradient ops have Phase::kBackward, the stage of their forward op, and its scope. Only tensors
-// between a variable and the loss get a gradient. Gradients of an activation with several readers
+// between a variable that is trained and the loss get a gradient: the backward ends at the first of
+// them. Gradients of an activation with several readers
 // are summed by `add_n` in the order of the readers.
 #include "compiler/passes/passes.h"
 
@@ -29,18 +30,30 @@ class Differentiator {
 
   absl::StatusOr<Gradients> Run(TensorId loss) {
     FindNeeds();
-    if (!needs_[loss] || IsVariable(graph_->Producer(loss))) {
-      return InputError(Where(graph_->Producer(loss)),
-                        needs_[loss] ? "is the loss but a variable itself"
-                                     : "is the loss but depends on no variable",
-                        "there is nothing to train");
-    }
+    RETURN_IF_ERROR(CheckTrains(loss));
     RETURN_IF_ERROR(SeedLoss(loss));
     for (OpId id = static_cast<OpId>(forward_ops_) - 1; id >= 0; --id) RETURN_IF_ERROR(Visit(id));
     return Gradients{std::move(variables_).Take(), std::move(mirrors_)};
   }
 
  private:
+  absl::Status CheckTrains(TensorId loss) const {
+    const Op& producer = graph_->Producer(loss);
+    if (IsVariable(producer)) {
+      return InputError(Where(producer), "is the loss but a variable itself",
+                        "there is nothing to train");
+    }
+    if (needs_[loss]) return absl::OkStatus();
+    const bool frozen = std::any_of(graph_->ops.begin(), graph_->ops.end(), IsFrozen);
+    if (!frozen) {
+      return InputError(Where(producer), "is the loss but depends on no variable",
+                        "there is nothing to train");
+    }
+    return InputError(Where(producer),
+                      "is the loss, and all variables that it depends on are frozen",
+                      "train some of them: take `frozen` from their ops, or add adapters");
+  }
+
   // The gradient that a reader of a tensor contributes to it.
   struct Contribution {
     Use use;
@@ -67,7 +80,7 @@ class Differentiator {
   void FindNeeds() {
     needs_.assign(graph_->tensors.size(), false);
     for (const Op& op : graph_->ops) {
-      bool needs = IsVariable(op) && !AttrBool(op, "frozen");
+      bool needs = IsVariable(op) && !IsFrozen(op);
       if (needs) variables_.order.push_back(op.outputs[0]);
       if (FindOpDef(op)->gradient != nullptr) {
         for (TensorId t : op.inputs) needs = needs || needs_[t];

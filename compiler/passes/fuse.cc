@@ -10,6 +10,9 @@
 //   dz = linear_grad_input(dy, w);  dg, dx = gated_grad(dz, g, x)
 //                                   ->  dg, dx = linear_grad_input(dy, w, g, x; then gated_grad)
 //
+//   y = linear(x, w, b);            z = add(a, y)           ->  z = linear(x, w, a, b; then add)
+//   and so with add_delta, the sum of an adapter
+//
 //   q, k, v = split_qkv(qkv);         out, lse = attention(q, k, v)
 //                                                            ->  out, lse = packed_attention(qkv)
 //   dq, dk, dv = attention_grad(dout, q, k, v, out, lse);  dqkv = join_qkv(dq, dk, dv)
@@ -44,6 +47,8 @@
 
 namespace oneflow {
 namespace {
+
+constexpr char kFusedSum[] = "add";
 
 // True if a product and the first reader of its kind fire together. With boxing there they are on
 // one stage; they are of one phase, for what is computed again comes after what it repeats.
@@ -99,7 +104,8 @@ OpId FindSecond(const Graph& graph, const std::vector<std::vector<Use>>& uses, O
     return grad >= 0 && !AddsUp(graph, uses, grad) ? grad : -1;
   }
   if (FormName(product) != "linear") return -1;
-  const OpId add = OnlyReader(graph, uses, id, "add", 1);
+  OpId add = OnlyReader(graph, uses, id, kFusedSum, 1);
+  if (add < 0) add = OnlyReader(graph, uses, id, "add_delta", 1);
   if (add < 0) return -1;
   // Parts of sums are added by add alone.
   const NdSbp& sbp = graph.tensors[graph.ops[add].outputs[0]].sbp;
@@ -168,7 +174,7 @@ Op FusedStats(const Graph& graph, const RowStats& stats) {
 
 Op Fused(Op product, const Op& second) {
   product.attrs.insert(second.attrs.begin(), second.attrs.end());
-  product.attrs["then"] = second.kind;
+  product.attrs["then"] = second.kind == "add_delta" ? kFusedSum : second.kind;
   product.why = product.name + " and " + second.name + " are one op";
   return product;
 }

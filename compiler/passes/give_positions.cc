@@ -104,6 +104,7 @@ class Giver {
     if (documents_asked_) documents_ = AddInput("documents");
     for (const Op& op : graph_.ops) RETURN_IF_ERROR(Rewrite(op));  // copies: names stay taken
     SetOps(&graph_, std::move(ops_));
+    if (documents_asked_) MaskLabels(&graph_);
     return CheckAndInferShapes(&graph_);
   }
 
@@ -150,8 +151,6 @@ class Giver {
     const Positions positions = FindOpDef(op)->positions;
     if (op.kind == "input") {
       RewriteInput(&op);
-    } else if (op.kind == "softmax_cross_entropy") {
-      if (documents_asked_) op.attrs["ignore_negative"] = true;
     } else if (op.kind == "attention" || op.kind == "causal_attention") {
       RETURN_IF_ERROR(ExpectInputs(op, op.kind == "attention" ? 3 : 1));
       op.inputs.insert(op.inputs.end(), {positions_, positions_});

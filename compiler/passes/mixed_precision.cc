@@ -17,6 +17,13 @@
 // No cast is added if the writer can round: a norm without f32 readers writes bf16
 // (OpDef::may_round). An rms_norm of the heads of queries or keys reads them as they are.
 //
+// A variable that is frozen has no sums that could lose anything: it rests in bf16 where one of its
+// readers takes it so, and they read it as it is. An embedding gives rows of such a table in the
+// type that their readers take. Other readers that want f32 share a cast of it, once a step. A
+// variable that is only read as f32 (the gain of a norm, a router) stays f32. The readers of all
+// replicas decide together, and those of the first program for all, so a variable has one type at
+// any pipe degree.
+//
 // It does not change the model: inputs, variables, loss and outputs have the types they had, and a
 // graph in f64 stays as it is.
 #include "compiler/passes/passes.h"
@@ -48,6 +55,7 @@ class Narrower {
         narrow_biases_(options.narrow_biases),
         uses_(FindUses(*graph)) {
     for (const Op& op : graph_->ops) names_.insert(op.name);
+    if (options.narrow_frozen) FindResting(options.resting);
   }
 
   absl::Status Run(std::vector<GradientMirror>* mirrors) {
@@ -57,7 +65,9 @@ class Narrower {
       for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i) {
         ASSIGN_OR_RETURN(op.inputs[i], Provide(op.inputs[i], WantedInput(op, i), op));
       }
+      if (resting_.contains(op.outputs.empty() ? -1 : op.outputs[0])) op.attrs["narrow"] = true;
       if (RoundsItself(op)) op.attrs["dtype"] = std::string(Name(DType::kBF16));
+      if (WidensItself(op)) op.attrs["dtype"] = std::string(Name(DType::kF32));
       if (!HasOwnShape(op.kind)) RETURN_IF_ERROR(InferOutputs(graph_, op));
       moved.push_back(static_cast<OpId>(ops_.size()));
       ops_.push_back(std::move(op));
@@ -76,6 +86,52 @@ class Narrower {
   }
 
  private:
+  // Frozen variables that rest in bf16. `given`: types that an earlier program has decided.
+  void FindResting(const std::map<std::string, DType>& given) {
+    std::map<std::string, bool> narrow;
+    for (const Op& op : graph_->ops) {
+      if (!IsFrozen(op) || graph_->tensors[op.outputs[0]].dtype != DType::kF32) continue;
+      bool& is_narrow = narrow[VariableName(op)];
+      for (const Use& use : uses_[op.outputs[0]]) {
+        const Op& reader = graph_->ops[use.op];
+        is_narrow = is_narrow || WantedInput(reader, use.input) == Want::kNarrow ||
+                    LooksUp(reader, use.input);
+      }
+    }
+    for (const auto& [name, dtype] : given) {
+      const auto known = narrow.find(name);
+      if (known != narrow.end()) known->second = dtype == DType::kBF16;
+    }
+    for (const Op& op : graph_->ops) {
+      const auto found = narrow.find(VariableName(op));
+      if (!IsFrozen(op) || found == narrow.end() || !found->second) continue;
+      graph_->tensors[op.outputs[0]].dtype = DType::kBF16;
+      resting_.insert(op.outputs[0]);
+    }
+  }
+
+  // True if an input is a table of which the op gives rows, in either type.
+  static bool LooksUp(const Op& op, int input) {
+    const OpDef& def = *FindOpDef(op);
+    return def.looks_up && def.indices.of == input &&
+           std::any_of(def.attrs.begin(), def.attrs.end(),
+                       [](const AttrDef& attr) { return attr.name == "dtype"; });
+  }
+
+  // An op that gives rows of a bf16 table, which nobody reads as bf16, and somebody as f32.
+  bool WidensItself(const Op& op) const {
+    const int table = FindOpDef(op)->indices.of;
+    if (!LooksUp(op, table) || graph_->tensors[op.inputs[table]].dtype != DType::kBF16)
+      return false;
+    bool wide = IsLeaving(op.outputs[0]);
+    for (const Use& use : uses_[op.outputs[0]]) {
+      const Want want = WantedInput(graph_->ops[use.op], use.input);
+      if (want == Want::kNarrow) return false;
+      wide = wide || want == Want::kWide;
+    }
+    return wide;
+  }
+
   // True if `op` may be of a narrow stream. A sum of single numbers is none: it may be of losses;
   // nor is one of a single term: it is a copy, perhaps as a variable's gradient.
   bool MayStream(const Op& op) const {
@@ -186,6 +242,7 @@ class Narrower {
   std::vector<Op> ops_;
   std::set<std::string> names_;
   std::map<TensorId, TensorId> casts_;  // of the tensors that are cast
+  std::set<TensorId> resting_;          // frozen variables that rest in bf16
 };
 
 }  // namespace

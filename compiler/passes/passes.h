@@ -40,6 +40,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -218,6 +219,10 @@ struct MixedPrecisionOptions {
   // Casts the biases of bf16 products like their weights, because cuBLASLt only adds biases of the
   // result's type.
   bool narrow_biases = false;
+  // Frozen variables that are read as bf16 rest so. `resting`: by name, the types of variables that
+  // the programs before have.
+  bool narrow_frozen = false;
+  std::map<std::string, DType> resting = {};
 };
 
 // Requires shapes, primitive ops and placed variables; SBP not yet. Ops move: `mirrors`, from

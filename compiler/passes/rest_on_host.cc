@@ -38,7 +38,7 @@ Words ReadWords(const Op& variable) {
   for (const std::string& word : std::vector<std::string>(absl::StrSplit(host, ','))) {
     words.states |= word == "states";
     words.weights |= word == "weights";
-    words.update |= word == "update";
+    words.update |= word == "update" && !IsFrozen(variable);  // nothing updates what is frozen
   }
   return words;
 }

@@ -23,7 +23,7 @@ absl::Status WriteError(std::string_view path, std::string_view what, int error,
 
 // Creates or replaces a file atomically: a reader sees the old bytes or the new ones. A path that
 // is no regular file (a pipe, /dev/stdout, a link) is written to and stays as it is. It does not
-// sync: see training/checkpoint/durable.h for files that survive a crash.
+// sync: see training/files/durable.h for files that survive a crash.
 absl::Status WriteFile(const std::string& path, std::string_view bytes);
 
 // Checks now that WriteFile can write there later. Removes a regular file that was there.

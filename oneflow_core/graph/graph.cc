@@ -99,4 +99,6 @@ std::vector<std::vector<Use>> FindUses(const Graph& graph) {
 
 bool HasOwnShape(std::string_view kind) { return kind == "input" || kind == "variable"; }
 
+bool IsFrozen(const Op& op) { return op.kind == "variable" && AttrBool(op, "frozen"); }
+
 }  // namespace oneflow

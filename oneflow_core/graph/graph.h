@@ -110,5 +110,7 @@ std::vector<std::vector<Use>> FindUses(const Graph& graph);
 
 // True for a source whose shape the user gives: "input" or "variable".
 bool HasOwnShape(std::string_view kind);
+// True for a variable that nothing trains: it has no gradient and no states, and no step writes it.
+bool IsFrozen(const Op& op);
 
 }  // namespace oneflow

@@ -44,7 +44,7 @@ Value GraphBuilder::Variable(std::string name, NamedDims dims, Init init, DType 
   op.set_name(std::move(name));
   op.set_kind("variable");
   AttrMap attrs = {{"init", init.kind}};
-  if (init.kind == "normal" || init.kind == "constant") attrs["init_value"] = init.value;
+  if (init.kind != "zeros" && init.kind != "ones") attrs["init_value"] = init.value;
   if (init.decay) attrs["decay"] = *init.decay;
   *op.mutable_attr() = AttrsToProto(attrs);
   return Source(std::move(op), dims, dtype);

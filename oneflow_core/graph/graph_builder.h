@@ -36,11 +36,12 @@ using NamedDims = std::vector<NamedDim>;
 // The initial value of a variable.
 struct Init {
   std::string kind;
-  double value = 0;                // standard deviation or constant
+  double value = 0;                // standard deviation, bound or constant
   std::optional<bool> decay = {};  // whether AdamW decays the variable; default: rank >= 2
 };
 inline Init NoDecay(Init init) { return {std::move(init.kind), init.value, false}; }
 inline Init Normal(double deviation) { return {"normal", deviation}; }
+inline Init Uniform(double bound) { return {"uniform", bound}; }  // of -bound to bound
 inline Init Zeros() { return {"zeros", 0}; }
 inline Init Ones() { return {"ones", 0}; }
 inline Init Constant(double value) { return {"constant", value}; }

@@ -19,7 +19,8 @@ namespace oneflow {
 namespace {
 
 // Those of which a graph may state layouts.
-constexpr std::string_view kPrograms[] = {"train", "eval", "generate", "run", "prefill", "decode"};
+constexpr std::string_view kPrograms[] = {"train",   "eval",       "generate",   "run",
+                                          "prefill", "prefill_64", "prefill_16", "decode"};
 
 std::string Quoted(std::string_view name) { return '"' + std::string(name) + '"'; }
 

@@ -80,7 +80,7 @@ TEST_CASE("layouts are kept a line each; what they name must be there once") {
   add("trian", "x");
   CHECK(Error(GraphFileText(message)) ==
         "g.txt: layout of program \"trian\" on axis \"data\": is of a program that no plan has; "
-        "plans have train, eval, generate, run, prefill, decode");
+        "plans have train, eval, generate, run, prefill, prefill_64, prefill_16, decode");
 }
 
 TEST_CASE("blocks are read; where a file states none, they are those of the names") {

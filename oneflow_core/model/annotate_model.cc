@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/model/adapters.h"
 #include "oneflow_core/model/annotate_queues.h"
 #include "oneflow_core/model/balance_stages.h"
 #include "oneflow_core/model/families.h"
@@ -173,11 +174,12 @@ struct TensorAxes {
   std::vector<std::string> all, of_groups, within_groups;
 };
 
-const TensorSplit* FindSplit(const Family& family, const Op& op) {
+std::optional<TensorSplit> FindSplit(const Graph& graph, const Family& family, const Op& op) {
+  if (op.kind != "variable") return std::nullopt;
   for (const TensorSplit& split : family.splits) {
-    if (VariableName(split.variable, op.block) == op.name) return &split;
+    if (VariableName(split.variable, op.block) == op.name) return split;
   }
-  return nullptr;
+  return FindAdapterSplit(family, graph, op);
 }
 
 // A dimension of a variable that tensor axes split.
@@ -208,8 +210,8 @@ GroupedHeads FindGroupedHeads(const Graph& graph, const Family& family) {
     if (!*shortest || dim.size() < (*shortest)->size()) *shortest = dim;
   };
   for (const Op& op : graph.ops) {
-    const TensorSplit* split = op.kind == "variable" ? FindSplit(family, op) : nullptr;
-    if (split == nullptr || !split->within_group) continue;
+    const std::optional<TensorSplit> split = FindSplit(graph, family, op);
+    if (!split || !split->within_group || IsAdapterName(op.name)) continue;
     const Tensor& tensor = graph.tensors[op.outputs[0]];
     take({&op, &tensor, split->sbp.dim}, &found.groups);
     if (split->within_group->split()) take({&op, &tensor, split->within_group->dim}, &found.heads);
@@ -257,9 +259,10 @@ absl::StatusOr<TensorAxes> AssignTensorAxes(const Graph& graph, const Family& fa
 // Each part gets an element of every dimension that all axes split: a head, a word.
 absl::Status CheckDegree(const Graph& graph, const Family& family, int degree) {
   for (const Op& op : graph.ops) {
-    const TensorSplit* split = op.kind == "variable" ? FindSplit(family, op) : nullptr;
+    const std::optional<TensorSplit> split = FindSplit(graph, family, op);
     const Tensor& tensor = graph.tensors[op.outputs[0]];
-    if (split == nullptr || split->within_group || split->sbp.dim >= tensor.shape.rank()) continue;
+    if (!split || split->within_group || !split->sbp.split()) continue;
+    if (split->sbp.dim >= tensor.shape.rank()) continue;
     const SplitDim dim{&op, &tensor, split->sbp.dim};
     if (dim.size() >= degree) continue;
     return InputError("tensor=" + std::to_string(degree), "is more parts than the " + dim.Text(),
@@ -319,9 +322,8 @@ void ShardVariables(const Mesh& mesh, const std::vector<std::string>& all, const
   // All devices need all of a bias that a rule moves, and it has no states that could be split.
   std::set<OpId> replicated;
   for (const Op& op : graph->ops) {
-    if (const TensorId bias = FindMovedBias(op); bias >= 0) {
-      replicated.insert(graph->tensors[bias].producer);
-    }
+    const TensorId bias = FindMovedBias(op);
+    if (bias >= 0) replicated.insert(graph->tensors[bias].producer);
   }
   for (Op& op : graph->ops) {
     const Tensor& tensor = graph->tensors[op.outputs[0]];
@@ -344,26 +346,26 @@ void ShardVariables(const Mesh& mesh, const std::vector<std::string>& all, const
       return [&](const std::string& axis) { return HasAxis(axes, axis) && free(axis); };
     };
     const Sbp split = BestSplit(tensor, data, parts);
+    const Axes& rests = IsFrozen(op) ? shard.frozen : shard.states;
+    const Axes& each = IsFrozen(op) ? shard.frozen : shard.weights;  // gathered for each use
     set("reduced", [&](const std::string& axis) {
       // When a gradient is reduced is the same for all variables, split or not.
-      if (!free(axis) && AskedByUser(tensor, axis)->split()) return false;
+      if (IsFrozen(op) || (!free(axis) && AskedByUser(tensor, axis)->split())) return false;
       return HasAxis(shard.reduced, axis) ||
              (HasAxis(shard.gradients, axis) && (!split.split() || !free(axis)));
     });
     if (split.split()) {
       op.attrs.emplace("split_dim", static_cast<int64_t>(split.dim));
-      set("states", of(shard.states));
-      set("gradients", of(shard.gradients));
+      set("states", of(rests));
+      if (!IsFrozen(op)) set("gradients", of(shard.gradients));
     }
     // Weights at rest are whole on all other axes of states.
     const bool once = gather == proto::ONCE;
     set("gather_once", [&](const std::string& axis) {
       const bool splits = free(axis) ? split.split() : AskedOn(tensor, axis)->split();
-      return splits && HasAxis(shard.states, axis) && (once || !HasAxis(shard.weights, axis));
+      return splits && HasAxis(rests, axis) && (once || !HasAxis(each, axis));
     });
-    if (gather == proto::EACH_MICRO_BATCH && !shard.weights.empty()) {
-      op.attrs["gather_shared"] = true;
-    }
+    if (gather == proto::EACH_MICRO_BATCH && !each.empty()) op.attrs["gather_shared"] = true;
   }
 }
 
@@ -378,8 +380,8 @@ void ConstrainReaders(Graph* graph, TensorId weight, const std::vector<std::stri
 
 int64_t CountExperts(const Graph& graph, const Family& family) {
   for (const Op& op : graph.ops) {
-    const TensorSplit* split = op.kind == "variable" ? FindSplit(family, op) : nullptr;
-    if (split == nullptr || !split->by_expert) continue;
+    const std::optional<TensorSplit> split = FindSplit(graph, family, op);
+    if (!split || !split->by_expert) continue;
     return graph.tensors[op.outputs[0]].shape.dims[split->by_expert->dim];
   }
   return 0;
@@ -436,15 +438,14 @@ void ConstrainModel(Graph* graph, const Family& family, const TokenAxes& tokens,
   const std::vector<bool> stream = FindStream(*graph);
   for (const Op& op : graph->ops) {
     if (op.kind == "variable") {
-      const TensorSplit* split = FindSplit(family, op);
-      if (split != nullptr && split->by_expert) {
+      const std::optional<TensorSplit> split = FindSplit(*graph, family, op);
+      if (split && split->by_expert) {
         Constrain(graph, op, experts, *split->by_expert);
         ConstrainReaders(graph, op.outputs[0], experts, *split->by_expert);
       }
-      const Sbp sbp = split == nullptr ? B() : split->sbp;
+      const Sbp sbp = !split ? B() : split->sbp;
       Constrain(graph, op, tensor.of_groups, sbp);
-      Constrain(graph, op, tensor.within_groups,
-                split == nullptr ? B() : split->within_group.value_or(sbp));
+      Constrain(graph, op, tensor.within_groups, !split ? B() : split->within_group.value_or(sbp));
       Constrain(graph, op, tokens.Both(), B());
     } else if (op.kind == "input" || stream[&op - graph->ops.data()]) {
       Constrain(graph, op, tokens.batch, S(0));
@@ -489,7 +490,8 @@ absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const proto::Recipe& 
                      SplitExperts(mesh, *family, recipe.experts(), graph));
     ConstrainModel(graph, *family, tokens, experts, tensor, recipe.sequence_parallel());
   }
-  ASSIGN_OR_RETURN(const Sharding shard, OnMesh(recipe, mesh));
+  const bool has_frozen = std::any_of(graph->ops.begin(), graph->ops.end(), IsFrozen);
+  ASSIGN_OR_RETURN(const Sharding shard, OnMesh(recipe, mesh, has_frozen));
   ShardVariables(mesh, tokens.Both(), shard, recipe.gather(), graph);
   return absl::OkStatus();
 }

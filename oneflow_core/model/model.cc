@@ -63,10 +63,13 @@ absl::Status UnknownPreset(const Family& family, const std::string& name) {
                     nearest.empty() ? "use one of " + all : "did you mean " + nearest + "?");
 }
 
+// What is made of the graph of a model (add_adapters.h).
+bool IsOfAnyFamily(const Row& row) { return row.name == "lora" || row.name == "train_only"; }
+
 // Refuses a number that the family does not have.
 absl::Status CheckOwn(const Family& family, const proto::Model& said, const proto::Model& own) {
   for (const Row& row : ModelRows()) {
-    if (!HasField(row, said) || HasField(row, own)) continue;
+    if (!HasField(row, said) || HasField(row, own) || IsOfAnyFamily(row)) continue;
     std::string owners;
     for (const Family& other : Families()) {
       if (!HasField(row, ParseNumbers(other.defaults))) continue;

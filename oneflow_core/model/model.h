@@ -28,6 +28,7 @@ absl::StatusOr<proto::Model> CompleteModel(const proto::Model& said);
 proto::Model MakeModel(const std::string& text);
 
 // Requires a complete model. The graph is named after `name`, else the preset, else the family.
+// What a model says of its training is not in it: AdaptGraph (add_adapters.h) adds that.
 proto::Graph BuildModel(const proto::Model& complete, std::string name = "");
 
 // Elements of all variables of a graph, a tied embedding once; and those that the computation of

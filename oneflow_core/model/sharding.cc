@@ -75,7 +75,7 @@ bool SplitsTokens(std::string_view axis) {
   return word == kData || word == "expert" || word == "context";
 }
 
-absl::StatusOr<Sharding> OnMesh(const proto::Recipe& recipe, const Mesh& mesh) {
+absl::StatusOr<Sharding> OnMesh(const proto::Recipe& recipe, const Mesh& mesh, bool has_frozen) {
   Sharding sharding;
   proto::Shard named;
   for (const Part& part : kParts) {
@@ -87,7 +87,13 @@ absl::StatusOr<Sharding> OnMesh(const proto::Recipe& recipe, const Mesh& mesh) {
   ASSIGN_OR_RETURN(sharding.reduced,
                    Expand("--reduce=each_micro_batch", recipe.reduce().axis(), mesh));
   RETURN_IF_ERROR(ExpectWithin(kParts[1], kParts[0], named));
-  RETURN_IF_ERROR(ExpectWithin(kParts[2], kParts[1], named));
+  if (has_frozen) {
+    sharding.frozen = sharding.weights;
+    std::erase_if(sharding.weights,
+                  [&](const std::string& axis) { return !Has(sharding.gradients, axis); });
+  } else {
+    RETURN_IF_ERROR(ExpectWithin(kParts[2], kParts[1], named));
+  }
   return sharding;
 }
 

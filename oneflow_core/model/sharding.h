@@ -13,6 +13,9 @@
 // (or once a micro-batch) over those of `weights`. A gradient is reduced as a micro-batch ends over
 // the axes of `gradients`, and once a step over all others.
 //
+// A variable that is frozen has a weight alone, which is split over the axes of `weights`, whatever
+// the other lists have: --shard=weights:data splits what is frozen, and nothing that is trained.
+//
 //   none        {}                                              every device holds everything
 //   states      {states: data}                                  ZeRO 1
 //   gradients   {states: data, gradients: data}                 ZeRO 2
@@ -35,11 +38,13 @@ namespace oneflow {
 // The layouts on a mesh: its own names of axes, those of one device left out.
 struct Sharding {
   std::vector<std::string> states, gradients, weights;
+  // Weights at rest of variables that are frozen: they have neither states nor gradients.
+  std::vector<std::string> frozen;
   // Axes over which gradients are reduced as a micro-batch ends although no axis of `gradients`
   // splits them: each device keeps the sum.
   std::vector<std::string> reduced;
 
-  bool empty() const { return states.empty() && reduced.empty(); }
+  bool empty() const { return states.empty() && reduced.empty() && frozen.empty(); }
 };
 
 // True if an axis of this name, or of which it is a factor (data.1), splits tokens: the batch
@@ -49,6 +54,9 @@ bool SplitsTokens(std::string_view axis);
 // The recipe's `shard` and `reduce`, with the names of the mesh's axes in place of "data". Axes of
 // one device are left out, and so are conventional names that the mesh lacks. Errors: an axis that
 // does not split tokens; weights on an axis without gradients, gradients on one without states.
-absl::StatusOr<Sharding> OnMesh(const proto::Recipe& recipe, const Mesh& mesh);
+// `has_frozen`: the graph has variables that are frozen, whose weights may be split over any axis;
+// `weights` are then those axes that gradients have, too.
+absl::StatusOr<Sharding> OnMesh(const proto::Recipe& recipe, const Mesh& mesh,
+                                bool has_frozen = false);
 
 }  // namespace oneflow

@@ -391,7 +391,7 @@ TEST_CASE("sources keep their shape, and it is checked") {
       "by the micro-batch size");
   CHECK(InferSource("variable", {2}, DType::kI32, {}).message() ==
         "op x (variable): variables are not i32; use F32");
-  CHECK_FALSE(InferSource("variable", {2}, DType::kF32, {{"init", std::string("uniform")}}).ok());
+  CHECK_FALSE(InferSource("variable", {2}, DType::kF32, {{"init", std::string("gaussian")}}).ok());
 }
 
 TEST_CASE("a fill has the dims of its attribute and the dtype of its tensor") {

@@ -87,6 +87,11 @@ TEST_CASE("counted FLOPs: keys up to a window, and what a kernel makes again") {
   const CountedFlops grad = count("linear_row_stats_grad", {}, {x, w}, {});
   CHECK(grad.model == 2 * product);
   CHECK(grad.recomputed == product);
+  for (const char* one : {"linear_row_stats_grad_input", "linear_row_stats_grad_weight"}) {
+    const CountedFlops of_one = count(one, {}, {x, w}, {});
+    CHECK(of_one.model == product);
+    CHECK(of_one.recomputed == product);
+  }
 }
 
 TEST_CASE("an element of a norm, a rotation and a gated product costs a few operations") {

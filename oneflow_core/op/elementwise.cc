@@ -74,6 +74,11 @@ SampleTensor Block(const SampleSizes& s, double low = -1, double high = 1) {
   return {{s.b, s.t, s.c}, low, high};
 }
 
+InputGrads MultiplyGradient(GradientContext& g) {
+  return std::vector<TensorId>{AddGradient(g, "multiply", ".dx", {g.output_grads[0]},
+                                           {{"factor", AttrDouble(g.graph.ops[g.op], "factor")}})};
+}
+
 InputGrads GeluGradient(GradientContext& g) {
   const TensorId x = g.graph.ops[g.op].inputs[0];
   return std::vector<TensorId>{AddGradient(g, "gelu_grad", ".dx", {g.output_grads[0], x})};
@@ -96,6 +101,33 @@ std::vector<OpDef> ElementwiseOps() {
          const SampleTensor x = Block(s), narrow = x.Narrow();
          return {{{x, x}}, {{x, narrow}}, {{narrow, narrow}}};
        }},
+      // What an adapter adds to its product: no sum of the residual stream.
+      {.kind = "add_delta",
+       .usage = "y, delta -> y + delta",
+       .inputs = {2},
+       .infer = InferAddN,
+       .signatures = LinearAlikeRows,
+       .gradient = SumGradient,
+       .flops = SumFlops,
+       .precision = {Precision::kNarrow},
+       .exact = true,
+       .samples =
+           [](const SampleSizes& s) {
+             return AlsoNarrow({{{Block(s), Block(s)}}});
+           }},
+      {.kind = "multiply",
+       .usage = "x -> factor * x",
+       .inputs = {1},
+       .attrs = {{"factor", AttrType::kDouble, true}},
+       .infer = InferGelu,
+       .signatures = LinearAlikeRows,
+       .gradient = MultiplyGradient,
+       .flops = PerElement(1),
+       .precision = {Precision::kNarrow},
+       .samples =
+           [](const SampleSizes& s) {
+             return AlsoNarrow({{{Block(s)}, {{"factor", 0.375}}}});
+           }},
       {.kind = "add_n",
        .usage = "x1, x2, ... -> their sum",
        .inputs = {1, kAnyNumber},

@@ -9,13 +9,19 @@ namespace {
 
 Specs InferEmbedding(const OpView& v) {
   const Tensor &table = v.in(0), &ids = v.in(1);
-  RETURN_IF_ERROR(ExpectFloat(v, {"table"}));
+  RETURN_IF_ERROR(ExpectFloat(v, {"table"}, {0}));
   RETURN_IF_ERROR(ExpectIds("ids", ids));
   RETURN_IF_ERROR(ExpectRank("ids", ids, 1));
   if (table.shape.rank() != 2) {
     return Mismatch(Describe("table", table) + " must be [vocab, hidden]", "give two dimensions");
   }
-  return std::vector<OutputSpec>{{Join(ids.shape, Part(table.shape, 1, 2)), table.dtype}};
+  const std::string dtype = AttrString(v.op, "dtype", Name(table.dtype));
+  if (dtype != Name(table.dtype) && dtype != "f32") {
+    return Mismatch("attribute \"dtype\" is " + dtype + " with " + Describe("table", table),
+                    "use f32 where the table is bf16");
+  }
+  const DType y = table.dtype == DType::kBF16 && dtype == "f32" ? DType::kF32 : table.dtype;
+  return std::vector<OutputSpec>{{Join(ids.shape, Part(table.shape, 1, 2)), y}};
 }
 
 // A table split by rows yields zeros for ids of other rows, so the partial results sum to the full
@@ -134,6 +140,13 @@ Rows PositionalGradRows(const OpView& v) {
   return {AllB(v), {{S(0)}, {P()}}, {{S(1)}, {P()}}, {{S(2)}, {S(1)}}, {{P()}, {P()}}};
 }
 
+Samples EmbeddingSamples(const SampleSizes& s) {
+  const SampleTensor table{{s.vocab, s.c}}, ids = SampleTensor::Ids({s.b, s.t}, s.vocab);
+  return {{{table, ids}},
+          {{table.Narrow(), ids}},
+          {{table.Narrow(), ids}, {{"dtype", std::string("f32")}}}};
+}
+
 Samples EmbeddingGradSamples(const SampleSizes& s) {
   Samples samples = {
       {{SampleTensor::Ids({s.b, s.t}, s.vocab), {{s.b, s.t, s.c}}}, {{"vocab", s.vocab}}}};
@@ -150,6 +163,8 @@ std::vector<OpDef> EmbeddingOps() {
       {.kind = "embedding",
        .usage = "table[V, H], ids[...] -> [..., H]",
        .inputs = {2},
+       // f32: what rows of a bf16 table become.
+       .attrs = {OwnAttr("dtype", AttrType::kString)},
        .infer = InferEmbedding,
        .signatures = EmbeddingRows,
        .gradient = EmbeddingGradient,
@@ -157,10 +172,10 @@ std::vector<OpDef> EmbeddingOps() {
        .kernel_class = KernelClass::kGather,
        .indices = {.input = 1, .of = 0, .dim = 0},
        .looks_up = true,
+       // As the table rests: bf16 where that is frozen.
+       .precision = {Precision::kEither},
        .exact = true,
-       .samples = [](const SampleSizes& s) -> Samples {
-         return {{{{{s.vocab, s.c}}, SampleTensor::Ids({s.b, s.t}, s.vocab)}}};
-       }},
+       .samples = EmbeddingSamples},
       {.kind = "embedding_grad",
        .usage = "ids[...], dy[..., H] -> dtable[V, H]",
        .inputs = {2},

@@ -250,7 +250,17 @@ TEST_CASE("statistics of logits in pieces have one gradient op, of the one loss 
   CHECK(graph.tensors[op.outputs[1]].shape == graph.tensors[graph.ops[stats].inputs[1]].shape);
   // The gradient of a frozen factor is nobody's.
   context.needs_grad = {false, true, false};
-  CHECK((*FindOpDef("linear_row_stats")->gradient(context))[0] == -1);
+  const auto weight = FindOpDef("linear_row_stats")->gradient(context).value();
+  REQUIRE(InferShapes(&graph) == absl::OkStatus());
+  CHECK(weight[0] == -1);
+  CHECK(graph.Producer(weight[1]).kind == "linear_row_stats_grad_weight");
+  CHECK(graph.tensors[weight[1]].shape == graph.tensors[grads[1]].shape);
+  context.needs_grad = {true, false, false};
+  const auto input = FindOpDef("linear_row_stats")->gradient(context).value();
+  REQUIRE(InferShapes(&graph) == absl::OkStatus());
+  CHECK(input[1] == -1);
+  CHECK(graph.Producer(input[0]).kind == "linear_row_stats_grad_input");
+  CHECK(graph.tensors[input[0]].shape == graph.tensors[grads[0]].shape);
 
   graph.AddOp("gelu", "other", {out[0]}, {});
   CHECK(FindOpDef("linear_row_stats")->gradient(context).status().message() ==

@@ -94,18 +94,31 @@ InputGrads StatsGradient(GradientContext& g) {
   if (loss->inputs.size() > 3) attrs["ignore_negative"] = true;
   std::vector<TensorId> inputs = op.inputs;
   inputs.insert(inputs.end(), {op.outputs[0], op.outputs[1], g.output_grads[2]});
+  if (!g.needs_grad[1]) {
+    return std::vector<TensorId>{
+        AddGradient(g, "linear_row_stats_grad_input", ".dx", std::move(inputs), std::move(attrs)),
+        -1, -1};
+  }
+  if (!g.needs_grad[0]) {
+    return std::vector<TensorId>{
+        -1,
+        AddGradient(g, "linear_row_stats_grad_weight", ".dw", std::move(inputs), std::move(attrs)),
+        -1};
+  }
   const TensorId dx = AddGradient(g, "linear_row_stats_grad", ".dx", std::move(inputs),
                                   std::move(attrs), /*n_outputs=*/2);
-  const TensorId dw = g.graph.Producer(dx).outputs[1];
-  return std::vector<TensorId>{g.needs_grad[0] ? dx : -1, g.needs_grad[1] ? dw : -1, -1};
+  return std::vector<TensorId>{dx, g.graph.Producer(dx).outputs[1], -1};
 }
 
 double StatsFlops(const OpView& v) {
   return LinearRowStatsProductFlops(v.in_dims(0), v.in_dims(1)) + ForEachLogit(v, 4);
 }
 
-// --- linear_row_stats_grad: x, w, labels, max, sum, dloss[] -> dx, dw ---
+// --- linear_row_stats_grad: x, w, labels, max, sum, dloss[] -> dx, dw; or one of the two alone ---
 
+enum class Gradients : uint8_t { kBoth, kInput, kWeight };
+
+template <Gradients made>
 Specs LinearRowStatsInferGrad(const OpView& v) {
   const Tensor &x = v.in(0), &w = v.in(1);
   RETURN_IF_ERROR(ExpectFactors(v, {"x", "w"}));
@@ -118,19 +131,30 @@ Specs LinearRowStatsInferGrad(const OpView& v) {
     return Mismatch(Describe("x", x) + " and " + Describe("input " + std::to_string(i), v.in(i)) +
                     " differ in type");
   }
-  return std::vector<OutputSpec>{{x.shape, x.dtype}, {w.shape, AccumulationType(w.dtype)}};
+  const OutputSpec dx{x.shape, x.dtype}, dw{w.shape, AccumulationType(w.dtype)};
+  if (made == Gradients::kInput) return std::vector<OutputSpec>{dx};
+  if (made == Gradients::kWeight) return std::vector<OutputSpec>{dw};
+  return std::vector<OutputSpec>{dx, dw};
 }
 
+template <Gradients made>
 Rows LinearRowStatsGradRows(const OpView& v) {
   Rows rows = {AllB(v)};
   for (int i = 0; i < LeadingDims(v); ++i) {
-    rows.push_back({{S(i), B(), S(i), S(i), S(i), B()}, {S(i), P()}});
+    rows.push_back({{S(i), B(), S(i), S(i), S(i), B()}, {}});
+    if (made != Gradients::kWeight) rows.back().out.push_back(S(i));
+    if (made != Gradients::kInput) rows.back().out.push_back(P());
   }
   return rows;
 }
 
+// The products of gradients that a kernel makes, beside that of the logits.
+constexpr int CountProducts(Gradients made) { return made == Gradients::kBoth ? 2 : 1; }
+
+template <Gradients made>
 double GradFlops(const OpView& v) {
-  return 3 * LinearRowStatsProductFlops(v.in_dims(0), v.in_dims(1)) + ForEachLogit(v, 4);
+  const double product = LinearRowStatsProductFlops(v.in_dims(0), v.in_dims(1));
+  return (1 + CountProducts(made)) * product + ForEachLogit(v, 4);
 }
 
 // --- Samples: 70 rows are three pieces, the last one short; a large one has long rows ---
@@ -184,6 +208,35 @@ Samples LinearRowStatsGradSamples(const SampleSizes& s) {
   return samples;
 }
 
+template <Gradients made>
+OpDef GradientOp(std::string_view kind, std::string_view outputs) {
+  return {
+      .kind = std::string(kind),
+      .usage =
+          "x[..., H], w[V, H], labels[...], max[...], sum[...], dloss[] -> " + std::string(outputs),
+      .inputs = {6},
+      .outputs = CountProducts(made),
+      .attrs = {{"scale", AttrType::kDouble, true},
+                {"ignore_negative", AttrType::kBool},
+                {"pieces", AttrType::kInt}},
+      .infer = LinearRowStatsInferGrad<made>,
+      .signatures = LinearRowStatsGradRows<made>,
+      .flops = GradFlops<made>,
+      .own_products = true,
+      .rounds_between = true,
+      .counted_flops = [](const LocalOp& op) -> CountedFlops {
+        const double product = LinearRowStatsProductFlops(op.in[0], op.in[1]);
+        return {.model = CountProducts(made) * product, .recomputed = product};
+      },
+      .indices = {.input = 2, .of = 1, .dim = 0},
+      .overwrites = made == Gradients::kInput,
+      .fresh = made == Gradients::kBoth ? 1 : 0,
+      .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither, Precision::kWide},
+      .cpu_workspace = LinearRowStatsCpuWorkspace,
+      .cuda_workspace = LinearRowStatsCudaWorkspace,
+      .samples = LinearRowStatsGradSamples};
+}
+
 }  // namespace
 
 std::vector<OpDef> LinearRowStatsOps() {
@@ -208,29 +261,9 @@ std::vector<OpDef> LinearRowStatsOps() {
        .cpu_workspace = LinearRowStatsCpuWorkspace,
        .cuda_workspace = LinearRowStatsCudaWorkspace,
        .samples = StatsSamples},
-      {.kind = "linear_row_stats_grad",
-       .usage = "x[..., H], w[V, H], labels[...], max[...], sum[...], dloss[] -> dx[..., H], "
-                "dw[V, H]",
-       .inputs = {6},
-       .outputs = 2,
-       .attrs = {{"scale", AttrType::kDouble, true},
-                 {"ignore_negative", AttrType::kBool},
-                 {"pieces", AttrType::kInt}},
-       .infer = LinearRowStatsInferGrad,
-       .signatures = LinearRowStatsGradRows,
-       .flops = GradFlops,
-       .own_products = true,
-       .rounds_between = true,
-       .counted_flops = [](const LocalOp& op) -> CountedFlops {
-         const double product = LinearRowStatsProductFlops(op.in[0], op.in[1]);
-         return {.model = 2 * product, .recomputed = product};
-       },
-       .indices = {.input = 2, .of = 1, .dim = 0},
-       .fresh = 1,
-       .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither, Precision::kWide},
-       .cpu_workspace = LinearRowStatsCpuWorkspace,
-       .cuda_workspace = LinearRowStatsCudaWorkspace,
-       .samples = LinearRowStatsGradSamples},
+      GradientOp<Gradients::kBoth>("linear_row_stats_grad", "dx[..., H], dw[V, H]"),
+      GradientOp<Gradients::kInput>("linear_row_stats_grad_input", "dx[..., H]"),
+      GradientOp<Gradients::kWeight>("linear_row_stats_grad_weight", "dw[V, H]"),
   };
 }
 

@@ -180,7 +180,6 @@ TEST_CASE("bf16 where a kernel reads f32 is refused") {
   for (const Sample& sample :
        {Sample{"adamw", {narrow, narrow, narrow, narrow, scalar}, {}},
         Sample{"sum_squares", {narrow}, {}}, Sample{"sum_uses", {narrow}, {}},
-        Sample{"embedding", {{{10, 6}, kNarrow}, {{2}, kIds}}, {}},
         Sample{"embedding_grad", {{{2}, kIds}, {{2, 6}, kNarrow}}, {{"vocab", int64_t{10}}}},
         Sample{"layer_norm", {{{2, 6}, kNarrow}, {{6}, kNarrow}}, {}}}) {
     INFO(ToString(sample));

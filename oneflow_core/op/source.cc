@@ -46,8 +46,9 @@ Specs InferVariable(const OpView& v) {
   const Tensor& w = v.out(0);
   RETURN_IF_ERROR(ExpectBound(w.shape));
   RETURN_IF_ERROR(ExpectOneOf("init", AttrString(v.op, "init", "zeros"),
-                              {"normal", "zeros", "ones", "constant"}));
-  if (w.dtype != DType::kF32 && w.dtype != DType::kF64) {
+                              {"normal", "uniform", "zeros", "ones", "constant"}));
+  const bool narrow = w.dtype == DType::kBF16 && AttrBool(v.op, "narrow");
+  if (w.dtype != DType::kF32 && w.dtype != DType::kF64 && !narrow) {
     return Mismatch("variables are not " + std::string(Name(w.dtype)), "use F32");
   }
   return std::vector<OutputSpec>{{w.shape, w.dtype}};
@@ -120,6 +121,8 @@ std::vector<OpDef> SourceOps() {
             // The variable that a replica on another stage, or a state of the optimizer,
             // stands for.
             OwnAttr("variable", AttrType::kString),
+            // It rests in bf16 (compiler/passes/mixed_precision.cc).
+            OwnAttr("narrow", AttrType::kBool),
             // Nothing initialises, saves or loads it.
             OwnAttr("transient", AttrType::kBool),
             // Versions it holds, and by how many updates a step's lag behind.

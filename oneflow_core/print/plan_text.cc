@@ -328,10 +328,11 @@ std::string KeptText(int64_t bytes) {
   return absl::StrCat(", ", SizeText(static_cast<double>(bytes)), " kept for libraries");
 }
 
-int64_t ParameterCount(const proto::Plan& plan) {
+int64_t ParameterCount(const proto::Plan& plan, bool trained) {
   int64_t elements = 0;
   for (const proto::Variable& v : plan.variable()) {
     if (absl::EndsWith(v.name(), "/m") || absl::EndsWith(v.name(), "/v")) continue;  // of AdamW
+    if (trained && v.read_only()) continue;
     int64_t n = 1;
     for (int64_t d : v.layout().dim()) n = Product(n, d);
     elements = Sum(elements, n);

@@ -13,8 +13,9 @@ namespace oneflow {
 // inference. The verbs print their headline before it (tools/oneflow/explain/headline.h).
 std::string PlanSummary(const proto::Plan& plan);
 
-// Elements of all variables, without the states of the optimizer.
-int64_t ParameterCount(const proto::Plan& plan);
+// Elements of all variables, without the states of the optimizer. `trained`: without those that are
+// frozen, too.
+int64_t ParameterCount(const proto::Plan& plan, bool trained = false);
 
 // Prints the entire plan, one line an actor and a register; if `program` is given, only that
 // program. Lines of more than kTextColumns (oneflow_core/base/wrap.h) go on in lines that begin

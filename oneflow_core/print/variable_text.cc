@@ -66,7 +66,7 @@ VariableGroup Describe(const proto::Plan& plan, const VariableLayouts& v) {
   const std::string ahead = v.ahead > 0 ? absl::StrCat(" (", v.ahead, " ahead)") : "";
   return {.name = v.variable->name(),
           .variables = {&v},
-          .states = LayoutsText(plan, v.states),
+          .states = v.variable->read_only() ? "frozen" : LayoutsText(plan, v.states),
           .gradient = LayoutsText(plan, v.gradients, "full"),
           .weight = LayoutsText(plan, v.weights),
           .gathered = StepTimesText(plan, v.gathered_once,
@@ -237,7 +237,8 @@ std::string VariableTable(const proto::Plan& plan) {
 }
 
 Json VariableJson(const proto::Plan& plan, const VariableLayouts& v) {
-  return {{"states", LayoutsJson(plan, v.states)},
+  return {{"frozen", v.variable->read_only()},
+          {"states", LayoutsJson(plan, v.states)},
           {"gradients", LayoutsJson(plan, v.gradients)},
           {"weights", LayoutsJson(plan, v.weights)},
           {"gathered",

@@ -14,6 +14,7 @@ extern const Form kWarmUpsForm;      // "3+1,2+0"
 extern const Form kRecomputeForm;    // "full:3/2,attention,gather"
 extern const Form kOffloadForm;      // "activations:0.5,states"
 extern const Form kRopeScalingForm;  // "8,1,4,8192", "none"
+extern const Form kLoraForm;         // "rank:16,alpha:32,targets:attn+mlp,dropout:0.05,rslora"
 extern const Form kBytesForm;        // "80GiB"
 extern const Form kLossPiecesForm;   // "auto" or a number of pieces
 

@@ -28,6 +28,13 @@ bool HasVariable(const proto::Graph& graph) {
                      [](const proto::Op& op) { return op.kind() == "variable"; });
 }
 
+bool HasFrozen(const proto::Graph& graph) {
+  return std::any_of(graph.op().begin(), graph.op().end(), [](const proto::Op& op) {
+    const auto frozen = op.attr().find("frozen");
+    return frozen != op.attr().end() && frozen->second.b();
+  });
+}
+
 bool Trains(const proto::Graph& graph) { return !graph.loss().empty() && HasVariable(graph); }
 
 bool Offloads(const proto::Offload& offload) {
@@ -75,7 +82,9 @@ std::string_view Unless(bool acts, std::string_view why) { return acts ? "" : wh
 }  // namespace
 
 std::string_view IdleShard(const PlanCase& plan) {
-  return Unless(plan.recipe.shard().states().empty() || HasTokenAxis(plan.mesh), kNoTokens);
+  const proto::Shard& shard = plan.recipe.shard();
+  return Unless((shard.states().empty() && shard.weights().empty()) || HasTokenAxis(plan.mesh),
+                kNoTokens);
 }
 
 std::string_view IdleGather(const PlanCase& plan) {
@@ -153,13 +162,9 @@ std::string_view IdleExtraInFlight(const PlanCase& plan) {
 }
 
 std::string_view IdleMaskedLabels(const PlanCase& plan) {
-  const auto& ops = plan.graph.op();
-  const bool has_loss = std::any_of(ops.begin(), ops.end(), [](const proto::Op& op) {
-    return op.kind() == "softmax_cross_entropy";
-  });
   if (!plan.recipe.masked_labels()) return "";
   if (plan.recipe.documents()) return "--documents has labels counted already";
-  return Unless(has_loss, "the graph has no loss over labels");
+  return Unless(!plan.graph.loss().empty(), "the graph has no loss");
 }
 
 std::string_view IdleLossPieces(const PlanCase& plan) {
@@ -185,6 +190,10 @@ std::string_view IdleHostMemory(const PlanCase& plan) {
   return Unless(plan.recipe.device() != proto::CPU || Rests(plan),
                 "without --offload or --update_on=host nothing of a CPU device rests in the host's "
                 "memory");
+}
+
+std::string_view IdleFrozenWeights(const PlanCase& plan) {
+  return Unless(HasFrozen(plan.graph), "the graph has no frozen variable");
 }
 
 }  // namespace oneflow

@@ -25,5 +25,6 @@ std::string_view IdleLossPieces(const PlanCase& plan);
 std::string_view IdleOffload(const PlanCase& plan);
 std::string_view IdleUpdateOn(const PlanCase& plan);
 std::string_view IdleHostMemory(const PlanCase& plan);
+std::string_view IdleFrozenWeights(const PlanCase& plan);
 
 }  // namespace oneflow

@@ -108,6 +108,13 @@ const Row kModelRows[] = {
                  "softmax and dropout."},
     {.name = "masks", .value = "recomputed|stored", .default_text = "recomputed", .rare = true,
      .sentence = "GPT: masks of dropout in the backward; a stored mask takes a byte an element."},
+    {.name = "lora", .value = "rank:N,...", .form = &kLoraForm, .foreign = "peft lora_rank lora_r",
+     .sentence = "Trains adapters of low rank beside the products of a model, and nothing else: "
+                 "rank:16,alpha:32,targets:attn+mlp,dropout:0.05,rslora. Default alpha: twice the "
+                 "rank; default targets: all products of the blocks."},
+    {.name = "train_only", .value = "NAMES", .foreign = "modules_to_save",
+     .sentence = "Trains no variables but these, and adapters: names, where * is any text, with "
+                 "commas between: head.*,h.*.ln_*."},
     // clang-format on
 };
 

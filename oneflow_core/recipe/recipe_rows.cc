@@ -84,6 +84,14 @@ absl::Status NeedNarrowProducts(const proto::Recipe& recipe) {
                     "add --precision=bf16, or leave it out");
 }
 
+absl::Status NeedNarrowReaders(const proto::Recipe& recipe) {
+  if (recipe.frozen_weights() != proto::BF16 || recipe.precision() == proto::BF16) {
+    return absl::OkStatus();
+  }
+  return InputError("--frozen_weights=bf16", "are narrower than the products, which are f32",
+                    "add --precision=bf16, or leave it out");
+}
+
 const Row kRecipeRows[] = {
     // A row is a few lines, its sentence the last.
     // clang-format off
@@ -202,6 +210,11 @@ const Row kRecipeRows[] = {
      .bits = Bits::kValues, .find_default = FindResidual, .excludes = NeedNarrowProducts,
      .sentence = "Type of the residual stream; bf16 needs --precision=bf16, halves its bytes and "
                  "rounds its sums. Default: as --precision."},
+    {.name = "frozen_weights", .value = "f32|bf16", .group = kMemoryGroup, .rare = kRare,
+     .bits = Bits::kValues, .find_default = FindResidual, .idle = IdleFrozenWeights,
+     .excludes = NeedNarrowReaders,
+     .sentence = "Type in which weights rest that nothing trains; bf16 needs --precision=bf16, and "
+                 "takes 2 bytes a parameter. Default: as --precision."},
     {.name = "fuse", .value = "BOOL", .default_text = "true", .group = kMemoryGroup, .rare = kRare,
      .sentence = "One kernel computes a product and the element-wise ops after it, with the same "
                  "bits."},

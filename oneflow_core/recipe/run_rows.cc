@@ -40,8 +40,12 @@ const Row kRunRows[] = {
     // clang-format off
     {.name = "init_from", .value = "FOLDER", .group = kModelGroup, .bits = Bits::kValues,
      .conflicts = "resume=true",
-     .sentence = "Checkpoint with whose weights a new run begins: the folder of a step, or one of "
-                 "checkpoints. Default: random weights."},
+     .sentence = "Weights with which a new run begins: a checkpoint (the folder of a step, or one "
+                 "of checkpoints) or a folder of Hugging Face. Default: random weights, and those "
+                 "of the base of a graph that has one."},
+    {.name = "base", .value = "FOLDER", .group = kModelGroup, .rare = true,
+     .sentence = "Folder in which the weights that the model does not train, its base, are now. "
+                 "Default: where its graph says."},
     {.name = "steps", .value = "N", .default_text = "100", .group = kRunGroup, .least = 1,
      .most = kMostSteps, .foreign = "train_iters training_steps max_iters max_steps",
      .sentence = "Steps of the run."},

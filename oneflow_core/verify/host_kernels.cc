@@ -32,7 +32,10 @@ const std::vector<OpDef>& HostKernels() {
          .attrs = {{"counted", AttrType::kBool}}},
         {.kind = "init_variable",
          .usage = "-> w",
-         .attrs = {name, {"init", AttrType::kString, true}, {"init_value", AttrType::kDouble}}},
+         .attrs = {name,
+                   {"init", AttrType::kString, true},
+                   {"init_value", AttrType::kDouble},
+                   {"narrow", AttrType::kBool}}},  // w is bf16
         {.kind = "save_slice",
          .usage = "w ->",
          .inputs = {1},

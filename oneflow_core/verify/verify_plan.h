@@ -105,13 +105,16 @@ absl::Status VerifyFeeds(const PlanNet& net);
 // Checks that checkpoints hold what a plan trains: a plan that saves too little, or too much, would
 // train until its first checkpoint, and lose the steps.
 
-// Checks that a plan with a program "train" and one of "init", "save" and "load" has all of them.
+// Checks that a plan with a program "train" and one of "init", "save" and "load" has all of them;
+// that a variable that is `frozen` is `read_only`, and that the graph has a base to read it from.
 absl::Status VerifyStatePrograms(const proto::Plan& plan);
 
-// 1. "save" saves each variable once, from one of its registers; of replicas, the first alone along
+// 1. "save" saves each variable that is not `frozen` once, and no other, from one of its registers;
+// of replicas, the first alone along
 //    each axis that does not split it.
 // 2. "init" and "load" fill every slot of every register of every variable.
-// Checks nothing of other programs. Requires kernels that suit their actors (VerifyKernels).
+// 3. No other program writes a variable that is `read_only`.
+// Requires kernels that suit their actors (VerifyKernels).
 absl::Status VerifyStates(const PlanNet& net);
 
 // Proves that a program cannot deadlock: plays a token game over one step, in which one device

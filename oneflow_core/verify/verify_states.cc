@@ -54,7 +54,7 @@ absl::Status CheckSaves(const PlanNet& net, const std::string& where) {
     }
   }
   for (const proto::Variable& v : plan.variable()) {
-    if (saved[v.name()] == 1) continue;
+    if (saved[v.name()] == (v.frozen() ? 0 : 1)) continue;
     return DamagedPlan(where,
                        absl::StrCat("saves variable ", v.name(), " ", saved[v.name()], " times"));
   }
@@ -87,9 +87,40 @@ absl::Status CheckFills(const PlanNet& net, std::string_view kernel, const std::
   return absl::OkStatus();
 }
 
+// A variable that nothing trains keeps its value in every step.
+absl::Status CheckReadOnly(const PlanNet& net, const std::string& where) {
+  for (const proto::Variable& v : net.plan->variable()) {
+    if (!v.read_only()) continue;
+    for (const int id : v.register_()) {
+      const int writer = net.registers[id].writer;
+      if (writer < 0) continue;
+      return DamagedPlan(absl::StrCat(where, ", actor ", net.actor(writer).name()),
+                         absl::StrCat("writes ", v.name(), ", which is frozen"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Of a variable that is not saved: its base has it.
+absl::Status CheckFrozen(const proto::Plan& plan) {
+  for (const proto::Variable& v : plan.variable()) {
+    if (!v.frozen()) continue;
+    if (!v.read_only()) {
+      return DamagedPlan("plan",
+                         absl::StrCat("variable ", v.name(), " is frozen but not read_only"));
+    }
+    if (!plan.graph().has_base()) {
+      return DamagedPlan(
+          "plan", absl::StrCat("variable ", v.name(), " is not saved, and the graph has no base"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status VerifyStatePrograms(const proto::Plan& plan) {
+  RETURN_IF_ERROR(CheckFrozen(plan));
   constexpr const char* kNames[] = {"init", "save", "load"};
   const auto has = [&plan](const char* name) { return FindProgram(plan, name) != nullptr; };
   if (!has("train") || std::ranges::none_of(kNames, has)) return absl::OkStatus();
@@ -106,7 +137,7 @@ absl::Status VerifyStates(const PlanNet& net) {
   if (name == "save") return CheckSaves(net, where);
   if (name == "init") return CheckFills(net, "init_variable", where);
   if (name == "load") return CheckFills(net, "load_slice", where);
-  return absl::OkStatus();
+  return CheckReadOnly(net, where);
 }
 
 }  // namespace oneflow

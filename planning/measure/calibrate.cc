@@ -25,7 +25,6 @@ namespace {
 constexpr int kChain = 64;
 // Entered, asked for, sent, done: one after the other.
 constexpr int kMessagesOfEntry = 4;
-constexpr int64_t kMemoryBytes = int64_t{1} << 28;  // beyond every cache
 constexpr int64_t kTransferElements = int64_t{1} << 22;
 
 std::string Processor() {
@@ -105,7 +104,7 @@ class Calibration {
   absl::Status MeasureBandwidth() {
     Next("memory");
     ASSIGN_OR_RETURN(const MemoryRate memory,
-                     MeasureMemory(options_.threads, kMemoryBytes, budget_));
+                     MeasureMemory(options_.threads, kBeyondCaches, budget_));
     device_.set_memory_bandwidth(memory.copy);
     device_.set_read_bandwidth(memory.read);
     Next("a transfer between devices");
@@ -121,7 +120,7 @@ class Calibration {
   absl::Status MeasureHostLink() {
     Next("copies to the host's arena");
     ASSIGN_OR_RETURN(const MemoryRate memory,
-                     MeasureMemory(options_.devices, kMemoryBytes, budget_));
+                     MeasureMemory(options_.devices, kBeyondCaches, budget_));
     const double copied = memory.copy / 2 / options_.devices;
     cluster_.mutable_host_link()->set_to_host(copied);
     cluster_.mutable_host_link()->set_from_host(copied);

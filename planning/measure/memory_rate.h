@@ -1,9 +1,14 @@
 // The bandwidth of memory, as all kernel threads of a device together see it.
 #pragma once
 
+#include <cstdint>
+
 #include "absl/status/statusor.h"
 
 namespace oneflow {
+
+// Bytes of an array that no cache holds.
+inline constexpr int64_t kBeyondCaches = int64_t{1} << 28;
 
 struct MemoryRate {
   double copy = 0;  // bytes/s, of what is read and what is written together

@@ -26,6 +26,7 @@ namespace {
 
 constexpr std::string_view kSums = "sums in another order";
 constexpr std::string_view kRounding = "updates rounded by the host";
+constexpr std::string_view kFrozen = "frozen weights rounded";
 constexpr std::string_view kStream = "sums of the residual stream rounded";
 
 constexpr int kLeastTried = 2;  // changes whose drafts are made, whatever the time
@@ -63,6 +64,13 @@ bool GathersActivations(const proto::Recipe& given) {
          });
 }
 
+bool HasFrozen(const proto::Graph& graph) {
+  return std::any_of(graph.op().begin(), graph.op().end(), [](const proto::Op& op) {
+    const auto frozen = op.attr().find("frozen");
+    return frozen != op.attr().end() && frozen->second.b();
+  });
+}
+
 // `recipe` with these choices in the place of its own.
 proto::Recipe With(proto::Recipe recipe, const proto::Recipe& choices) {
   for (const Row& row : RecipeRows()) {
@@ -95,7 +103,12 @@ std::vector<Change> ListChanges(const proto::Graph& graph, const proto::Recipe& 
       half->mutable_activations()->set_all(false);
     });
   }
-  const bool wide = given.precision() == proto::BF16 && given.residual() == proto::F32;
+  const bool frozen = HasFrozen(graph);
+  const bool narrow_products = given.precision() == proto::BF16;
+  if (frozen && narrow_products && given.frozen_weights() == proto::F32) {
+    change("--frozen_weights=bf16", kFrozen);
+  }
+  const bool wide = narrow_products && given.residual() == proto::F32;
   if (wide) change("--residual=bf16", kStream);
   const bool gathers = given.recompute().gather() || (trains && GathersActivations(given));
   const auto recompute = [&](proto::Recompute policy, bool narrow) {
@@ -116,6 +129,7 @@ std::vector<Change> ListChanges(const proto::Graph& graph, const proto::Recipe& 
     const bool sums = given.micro_batches() > 1 && split.shard().gradients_size() > 0;
     changes.push_back({split, sums ? kSums : ""});
   };
+  if (frozen) shard("weights:data");
   shard("states");
   shard("gradients");
   recompute(MakeRecipe("--recompute=full").recompute(), /*narrow=*/false);

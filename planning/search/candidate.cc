@@ -77,7 +77,8 @@ std::string BitsKey(const proto::Recipe& candidate) {
   std::string key =
       absl::StrCat("mesh ", ToString(mesh), ", micro-batches ", candidate.micro_batches());
   if (candidate.sequence_parallel() && FindDegree(mesh, "tensor") > 1) key += ", positions split";
-  const Sharding shard = OnMesh(candidate, mesh).value_or(Sharding());
+  // What is frozen has no gradients, so it moves no bit.
+  const Sharding shard = OnMesh(candidate, mesh, /*has_frozen=*/true).value_or(Sharding());
   if (candidate.micro_batches() > 1 && !shard.gradients.empty()) {
     absl::StrAppend(&key, ", gradients summed each micro-batch over ",
                     absl::StrJoin(shard.gradients, "+"));

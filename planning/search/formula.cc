@@ -50,11 +50,18 @@ double SpareSeconds(const PlanRequest& given, double parts) {
   return cpu && parts > 1 ? kSpareOfCpu : kSpare.seconds;
 }
 
+// True if some of a variable's bytes may be split: weights alone are where they are frozen, and
+// then they may be all there are.
+bool SplitsVariables(const proto::Shard& shard) {
+  return !shard.states().empty() || !shard.weights().empty();
+}
+
 // The part of the bytes of a device's variables and casts that it has at least where they are split
-// over `parts`. A parameter has 12 bytes of states, and 2 of a cast in bf16.
+// over `parts`. A parameter has 12 bytes of states, and 2 of a cast in bf16; a frozen one, which
+// has a weight alone, has a larger part.
 double StatesShare(const PlanRequest& given, const proto::Shard& shard, double parts) {
   const double cast = given.recipe.precision() == proto::BF16 ? 2 : 0;
-  const double states = 12 / (shard.states().empty() ? 1 : parts);
+  const double states = 12 / (SplitsVariables(shard) ? parts : 1);
   return (states + cast / (shard.weights().empty() ? 1 : parts)) / (12 + cast);
 }
 
@@ -92,7 +99,7 @@ ShortCosts Divided(const PlanRequest& given, const proto::Recipe& group, const S
   // One micro-batch alone keeps casts of weights from its forward to its backward, where they are
   // not gathered for each use; several have them in common.
   const bool alone_casts = group.micro_batches() == 1 && given.recipe.precision() == proto::BF16;
-  const double states = group.shard().states().empty() ? 1 : 1 / parts.of_states();
+  const double states = SplitsVariables(group.shard()) ? 1 / parts.of_states() : 1;
   const double weights = group.shard().weights().empty() ? 1 : 1 / parts.of_states();
   const double share =
       variables * (alone_casts ? states : StatesShare(given, group.shard(), parts.of_states()));

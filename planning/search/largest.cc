@@ -14,6 +14,8 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/model/adapters.h"
+#include "oneflow_core/model/add_adapters.h"
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -48,9 +50,11 @@ std::string JoinFlags(std::vector<std::string> flags) {
   return absl::StrJoin(flags, " ");
 }
 
-SearchSpec WithModel(const SearchSpec& spec, const proto::Model& model) {
+// What the graph of the search has beside its model, the larger ones have, too.
+absl::StatusOr<SearchSpec> WithModel(const SearchSpec& spec, const proto::Model& model) {
   SearchSpec grown = spec;
-  grown.source = {BuildModel(model), "", {}};
+  ASSIGN_OR_RETURN(proto::Graph graph, AdaptLike(spec.source.graph, BuildModel(model)));
+  grown.source = {std::move(graph), "", {}};
   FillBlocks(&grown.source.graph);
   return grown;
 }
@@ -75,8 +79,11 @@ Growth GrowModels(const SearchSpec& spec, const GivenTexts& given, std::string w
   growth.flags = [given](int64_t) {
     return JoinFlags({absl::StrCat("--graph=", kGraphFile), given.batch, given.others});
   };
-  growth.write = [change](int64_t step) {
+  growth.write = [change, &spec](int64_t step) {
     proto::Model said = change(step);
+    const proto::Graph& graph = spec.source.graph;
+    if (graph.has_lora()) *said.mutable_lora() = graph.lora();
+    if (!graph.train_only().empty()) said.set_train_only(graph.train_only());
     const std::string family = said.family();
     said.clear_family();
     return absl::StrCat("oneflow model ", family, " ", FlagsText(ModelRows(), said),
@@ -211,7 +218,8 @@ absl::StatusOr<Largest> FindLargest(const Growth& growth, const SearchOptions& o
   return largest;
 }
 
-proto::Model FindPresetModel(const proto::Graph& graph) {
+proto::Model FindPresetModel(const proto::Graph& adapted) {
+  const proto::Graph graph = RemoveAdapters(adapted);
   for (const Family& family : Families()) {
     for (const Preset& preset : family.presets) {
       if (preset.name != graph.name()) continue;

@@ -37,7 +37,7 @@ class BadFilesTest(BadInputCase):
         self.refuse(["folder", "Is a directory"], "verify", "--plan=folder")
         self.refuse(["folder", "has no config.json"], "compile", "--graph=folder", "--out=x.plan")
         self.compile(["folder", "Is a directory"], "--cluster=folder", "--batch=4")
-        self.refuse(["folder", "Is a directory"], "train", "--plan=gpt.plan", "--data=folder", "--steps=1")
+        self.refuse(["folder: is a folder without files"], "train", "--plan=gpt.plan", "--data=folder", "--steps=1")
 
     def test_outputs_that_are_inputs(self):
         def untouched(words, *command):

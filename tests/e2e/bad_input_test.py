@@ -111,7 +111,7 @@ class BadInputTest(BadInputCase):
                 ("--eval_fraction: cannot be given together with --eval_data", "--eval_data=text.txt", "--eval_fraction=0.1"),
                 ("--init_from: cannot be given together with --resume=true", "--init_from=ckpt", "--checkpoint_dir=c", "--resume"),
                 ("--interface=eth77: no network device of this name", "--interface=eth77"),
-                ("--epochs: is not a flag of oneflow; write --steps=N", "--epochs=2"),
+                ("--steps=7: is not --epochs=2, which are ", "--epochs=2", "--steps=7"),
                 ("--wandb: is not a flag of oneflow; write --metrics=FILE", "--wandb=run")]:
             self.train([words], "--data=text.txt", *flags)
         self.refuse(["oneflow stop: no such verb; did you mean cancel?"], "stop")

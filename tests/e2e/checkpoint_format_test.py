@@ -61,6 +61,24 @@ class CheckpointFormatTest(FolderCase):
         self.assertAlmostEqual(loss, self.page["first_loss"](self.text, SEED, 4), delta=1e-5)
         self.assertGreater(abs(loss - self.page["first_loss"](self.text, SEED + 1, 4)), 1e-3)
 
+    def test_epochs(self):
+        record = self.page["record"]
+        self.assertEqual([record(1, k, 10) for k in range(10)], [0, 1, 7, 4, 2, 5, 3, 6, 9, 8])
+        self.assertEqual(record(1, 0, 2**40), 224026700796)
+        records = (len(self.text) - 1) // 32
+        run("train", "--graph=" + os.path.abspath("examples/bigram.textproto"), "--batch=4", "--data=text.txt", "--epochs=2",
+            f"--seed={SEED}", "--learning_rate=1e-30", "--metrics=epochs.jsonl", cwd=self.dir)
+        lines = read_metrics(self.dir + "/epochs.jsonl")
+        self.assertEqual(len(lines), -(-2 * records // 4))
+        for step in [0, records // 4]:  # the second one begins in one epoch and ends in the next
+            def read(_, seed, __, number, sequence, step=step):
+                begin = record(seed, 4 * step + number, records) * sequence
+                return self.text[begin:begin + sequence + 1]
+            first_loss = self.page["first_loss"]
+            loss = type(first_loss)(first_loss.__code__, dict(first_loss.__globals__, sample=read))(None, SEED, 4)
+            self.assertAlmostEqual(lines[step]["loss"], loss, delta=1e-5)
+        self.assertNotEqual(records % 4, 0)
+
     def test_a_mixture(self):
         texts = [self.text, bytes(range(97, 123)) * 30]
         self.write("b.txt", texts[1])

@@ -93,6 +93,21 @@ class DataTest(FolderCase):
         sequences, documents = struct.unpack("<QQ", self.read("ends/train.idx")[18:34])
         self.assertEqual([sequences, documents], [2, 3])
 
+    def test_special_tokens_in_a_text(self):
+        """<|eot_id|> of llama3.json is id 806; <|endoftext|> of GPT-2's files is id 0."""
+        self.write("talk.txt", "the<|eot_id|>the<|endoftext|>")
+        for tokenizer, token in [(VOCABULARY + "/llama3.json", 806), ("gpt2:" + VOCABULARY, 0)]:
+            ids = []
+            for flags in [[], ["--special"]]:
+                self.data("talk", "--tokenizer=" + tokenizer, *flags, text="talk.txt")
+                packed = self.read("talk/train.bin")
+                ids.append(struct.unpack(f"<{len(packed) // 2}H", packed))
+            self.assertEqual([made.count(token) for made in ids], [0, 1])
+            self.assertLess(len(ids[1]), len(ids[0]))
+        train = ["train", "--graph=gpt.textproto", "--data=talk.txt", "--steps=1", "--batch=1", "--threads=1"]
+        error = run(*train, "--tokenizer=bytes", "--special", cwd=self.dir, code=2)[1]
+        self.assertIn("--special: acts on nothing: tokenizer bytes has no special tokens; leave it out", error)
+
     def test_text_for_people(self):
         out = run("data", "--text=a.txt", "--out=people", cwd=self.dir)[0]
         self.assertRegex(out, r"people/train.bin: \d+ tokens of 2 bytes, for .* \(1.00 bytes a token\)")

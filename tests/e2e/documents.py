@@ -109,8 +109,9 @@ def find_strangers(path):
     return strangers
 
 
-def play(path, examples):
-    """Returns (page, {number of a command's line: (command, printed lines)}); fails where a command does."""
+def play(path, examples, prepare=lambda folder: None, inspect=lambda folder: None):
+    """Returns (page, {number of a command's line: (command, printed lines)}); fails where a command does. prepare and inspect
+    are called with the folder, before the first command and after the last."""
     with open(path, encoding="utf-8") as file:
         page = file.read().split("\n")
     printed = {}
@@ -119,6 +120,7 @@ def play(path, examples):
         os.makedirs(folder + "/page")
         os.symlink(os.path.realpath(ONEFLOW), folder + "/bin/oneflow")
         os.symlink(examples, folder + "/page/examples")
+        prepare(folder + "/page")
         environment = dict(os.environ, PATH=f"{folder}/bin:{os.environ['PATH']}", COLUMNS="100")
         for command in filter(Command.runs, find_commands(page)):
             done = subprocess.run(["bash", "-o", "pipefail", "-c", command.text], cwd=folder + "/page", env=environment,
@@ -128,6 +130,7 @@ def play(path, examples):
             printed[command.line] = (command, done.stdout.rstrip("\n").split("\n") if done.stdout.strip() else [])
         for job in glob.glob(folder + "/page/*/job.json"):
             wait_until_over(os.path.dirname(job))
+        inspect(folder + "/page")
     return page, printed
 
 

@@ -10,8 +10,8 @@ from tests.e2e.cli import run
 
 EXAMPLES = os.path.abspath("examples")
 PAGES = ["README.md", *sorted(glob.glob("docs/*.md"))]
-# tests/slurm:operations_test has what this page needs.
-RUN_ELSEWHERE = ["docs/operations.md"]
+# tests/slurm:operations_test and :fine_tuning_test have what these pages need.
+RUN_ELSEWHERE = ["docs/operations.md", "docs/fine_tuning.md"]
 
 
 class DocumentsTest(unittest.TestCase):

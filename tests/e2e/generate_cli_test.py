@@ -33,6 +33,11 @@ class GenerateTest(FolderCase):
             self.assertEqual(self.generate("bytes", "--temperature=0", "--tokens=60", "--mesh=" + mesh)["tokens"],
                              one["tokens"])
 
+    def test_all_cores_compute(self):
+        cores = len(os.sched_getaffinity(0))
+        self.assertGreaterEqual(self.generate("bytes", "--tokens=1")["threads"], min(2, cores))
+        self.assertEqual(self.generate("bytes", "--tokens=1", "--threads=1")["threads"], 1)
+
     def test_byte_pairs_without_a_prompt(self):
         result = self.generate("bpe", "--temperature=0", "--tokens=40")
         self.assertIn("café 🙂 of the cat. the", result["text"])

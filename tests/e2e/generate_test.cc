@@ -107,6 +107,28 @@ TEST_CASE("the window jumps by half a sequence") {
   }
 }
 
+TEST_CASE("a text is entered in pieces that are mostly full") {
+  const auto pieces = [](int64_t sequence, int64_t left) {
+    const std::vector<Prefill> prefills = FindPrefills(sequence);
+    std::vector<int64_t> positions;
+    while (left > 0) {
+      const Prefill* next = NextPrefill(prefills, left);
+      positions.push_back(next == nullptr ? 1 : next->positions);
+      left -= positions.back();
+    }
+    return positions;
+  };
+  using Pieces = std::vector<int64_t>;
+  CHECK(pieces(1024, 255) == Pieces{256});
+  CHECK(pieces(1024, 192) == Pieces{256});
+  CHECK(pieces(1024, 191) == Pieces{64, 64, 64});
+  CHECK(pieces(1024, 600) == Pieces{256, 256, 64, 16, 16});
+  CHECK(pieces(1024, 2) == Pieces{1, 1});
+  CHECK(pieces(1024, 3) == Pieces{16});
+  CHECK(pieces(40, 39) == Pieces{40});
+  CHECK(pieces(8, 5) == Pieces{8});
+}
+
 TEST_CASE("cached and not cached agree on every mesh, within a window and past it") {
   for (const char* mesh : {"", "tensor=2", "pipe=2", "data=2", "pipe=2,tensor=2"}) {
     CheckGreedy(8, mesh, {3, 1, 4}, 20);
@@ -117,7 +139,7 @@ TEST_CASE("a prompt may be one token, longer than a piece of prefill, or longer 
   CheckGreedy(8, "", {7}, 3);
   Tokens prompt;
   for (int i = 0; i < 130; ++i) prompt.push_back(i * 7 % 21);
-  CheckGreedy(150, "", prompt, 3);  // pieces of 64, 64 and 2
+  CheckGreedy(150, "", prompt, 3);  // pieces of 64, 64 and 1, which is decoded, as is the last
   CheckGreedy(100, "tensor=2", prompt, 2);
   CheckGreedy(1, "", {2, 3}, 2);
 }

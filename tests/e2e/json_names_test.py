@@ -107,6 +107,7 @@ class JsonNamesTest(unittest.TestCase):
                 "data of chats": printed("data", "--chat", "--data=chats.jsonl", "--tokenizer=bytes",
                                          "--chat_template=template.jinja", "--out=chats"),
                 "train": printed("train", graph, *train, "--job_dir=.", "--eval_data=data/val.bin", "--checkpoint_dir=ckpt"),
+                "train, its records": printed("train", graph, "--data=data/train.bin", "--batch=4", "--epochs=1", "--threads=1").split("\n")[0],
                 "eval": printed("eval", "--checkpoint=ckpt", "--data=data/val.bin", "--threads=1"),
                 "generate": printed("generate", "--checkpoint=ckpt", "--prompt=a", "--tokens=2", "--threads=1"),
                 "export": printed("export", "--checkpoint=ckpt", "--out=hf"),

@@ -1,6 +1,6 @@
 """Tokens as their libraries give them, from text to file to checkpoint: where texts are split, what stands around documents, which
 tokenizer made the data; and input that is reported or refused: pipes, empty files, repeated flags, a mistyped axis."""
-import gzip
+import bz2
 import json
 import os
 import shutil
@@ -184,11 +184,11 @@ class TokensTest(FolderCase):
 
     def test_what_is_no_text_is_refused_in_each_place(self):
         line = json.dumps({"text": "Hello world."}) + "\n"
-        self.write("text.gz", gzip.compress(b"the program of the license\n" * 40))
-        self.write("lines.txt", line * 30)
+        self.write("text.bz2", bz2.compress(b"the program of the license\n" * 40))
+        self.write("lines.jsonl", '"a string"\n' * 30)
         train = ["train", "--graph=bytes.textproto", "--steps=1", "--batch=2"]
-        for name, words in [("text.gz", ["text.gz: is compressed with gzip", "gzip -dk"]),
-                            ("lines.txt", ["lines.txt: holds JSON Lines", "jq -r .text"])]:
+        for name, words in [("text.bz2", ["text.bz2: is compressed with bzip2", "bzip2 -dk"]),
+                            ("lines.jsonl", ["lines.jsonl: holds JSON Lines: each line is a string", "jq -r ."])]:
             self.refuse(words, *train, "--data=" + name)
             self.refuse(words, *train, "--data=text.txt," + name)
             self.refuse(words, *train, "--data=text.txt:0.5," + name + ":0.5")

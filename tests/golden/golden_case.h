@@ -29,10 +29,11 @@
 // Passes are those of compile (compiler/front_end.h, compiler/back_end.h), and plan_memory. Every
 // case begins with fold_stages, named or not. `a .. b` stands for all passes from a to b, but those
 // of programs that do not train (remove_dropout, cache_attention) or are fed (join_positions), of
-// positions as data (give_positions), of masked labels (mask_labels), of logits in pieces (omit_logits) and of overlap
-// (order_update, hide_exchanges) and of what rests in the host's memory (rest_on_host,
-// choose_offload, move_to_host, bound_copies) are always named. A file named fail_* expects an
-// error, any other none. The results of insert_boxing and plan_memory are verified, too.
+// positions as data (give_positions), of masked labels (mask_labels), of logits in pieces
+// (omit_logits) and of overlap (order_update, hide_exchanges) and of what rests in the host's
+// memory (rest_on_host, choose_offload, move_to_host, bound_copies) are always named. A file named
+// fail_* expects an error, any other none. The results of insert_boxing and plan_memory are
+// verified, too.
 //
 // Up to insert_boxing the graph is printed. `show: boxing` keeps the lines of boxing ops, with
 // their reasons; `show: changed` keeps ops that the last pass made or changed, and names those that

@@ -21,7 +21,7 @@
 #include "absl/strings/str_format.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
-#include "training/checkpoint/durable.h"
+#include "training/files/durable.h"
 
 namespace oneflow {
 namespace {

@@ -50,9 +50,10 @@
 #include "proto/graph.pb.h"
 #include "proto/plan.pb.h"
 #include "proto/recipe.pb.h"
-#include "training/checkpoint/model_files.h"
-#include "training/checkpoint/model_notes.h"
 #include "training/data/mixture_part.h"
+#include "training/data/records_id.h"
+#include "training/files/model_files.h"
+#include "training/files/model_notes.h"
 #include "training/tokenizer/tokenizer_files.h"
 #include "training/tokenizer/tokenizer_id.h"
 
@@ -66,6 +67,7 @@ struct CheckpointInfo {
   // The files of this tokenizer, which the checkpoint is to contain; null: none.
   std::shared_ptr<const TokenizerFiles> tokenizer_files = nullptr;
   MixtureParts mixture = {};  // the training data's; empty: they are no mixture
+  RecordsId records = {};     // the training data's
   // Set if the run's numbers differ from the plan's.
   std::optional<proto::Optimizer> optimizer = std::nullopt;
   ModelNotes notes = {};  // the model's, if its weights were imported
@@ -135,6 +137,11 @@ absl::StatusOr<std::string> CommitParts(const std::string& dir, const proto::Pla
                                         const CheckpointInfo& info, const WriterOptions& options,
                                         std::span<const std::string> parts);
 
+struct ReaderOptions {
+  std::string base = {};      // where the graph's base is now (base.h); empty: where the graph says
+  bool verifies_base = true;  // false: another process verifies its hash
+};
+
 class CheckpointReader {
  public:
   // Opens the folder of one step and verifies the manifest, the cover of all variables by its
@@ -142,7 +149,11 @@ class CheckpointReader {
   // are opened and verified when they are read: Verify, VerifyPieces and Load. Errors name the
   // file, and the variable and its block. After DATA_LOSS or NOT_FOUND another checkpoint may work.
   // Other errors are no damage.
-  static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(const std::string& folder);
+  //
+  // If the graph has a base, its frozen variables are read from there, as if they were here. The
+  // base is opened, and its hash verified, when they are first asked for.
+  static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(const std::string& folder,
+                                                                const ReaderOptions& options = {});
   ~CheckpointReader();
 
   int64_t step() const;
@@ -151,6 +162,7 @@ class CheckpointReader {
   int64_t tokens() const;           // its training data's; 0: not known
   const TokenizerId& tokenizer() const;  // that made this data; unknown: ids of another program
   const MixtureParts& mixture() const;   // its training data's; empty: they were no mixture
+  const RecordsId& records() const;      // its training data's
   // The files of this tokenizer, which were verified; null: it contains none.
   const std::shared_ptr<const TokenizerFiles>& tokenizer_files() const;
   const ModelNotes& notes() const;  // not known: the model was not imported
@@ -159,8 +171,12 @@ class CheckpointReader {
   const proto::Recipe& recipe() const;        // the trained plan's
   const proto::Optimizer& optimizer() const;  // the run's
 
-  // OK if every variable of the plan is here with the same sizes and element type. The checkpoint
-  // may hold more: a plan that only generates needs no optimizer state.
+  bool Has(const std::string& variable) const;  // here or in the base
+  // OK if the variable is here, or in the base, with the same sizes. Its element type is the stored
+  // one, or both are of f32 and bf16. `model`: that it is wanted for.
+  absl::Status CheckVariable(const proto::Variable& variable, const std::string& model) const;
+  // The same of every variable of the plan. The checkpoint may hold more: a plan that only
+  // generates needs no optimizer state.
   absl::Status CheckVariables(const proto::Plan& plan) const;
   // The same for the variables of the plan's graph alone: a new run that begins with these weights
   // has its own states of the optimizer.
@@ -175,9 +191,14 @@ class CheckpointReader {
   // Verifies the blocks that program "load" of the plan reads on these ranks (empty: all), each
   // once. So a damage that Load would report is found before anything is loaded.
   absl::Status VerifyPieces(const proto::Plan& plan, RankRange ranks) const;
+  // The same for some variables of the plan.
+  absl::Status VerifyPieces(const proto::Plan& plan,
+                            const std::vector<const proto::Variable*>& variables,
+                            RankRange ranks) const;
 
   // Fills piece.data with the piece's slice of variable *piece.name. It reads the blocks that
-  // contain the slice and verifies each before it is copied. Thread-safe.
+  // contain the slice and verifies each before it is copied; a value of another type is converted
+  // once. Thread-safe.
   absl::Status Load(const Piece& piece) const;
 
  private:

@@ -16,11 +16,11 @@
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "training/checkpoint/attempt.h"
 #include "training/checkpoint/checkpoint.h"
-#include "training/checkpoint/durable.h"
 #include "training/checkpoint/manifest.h"
 #include "training/checkpoint/old_train.h"
 #include "training/checkpoint/part.h"
 #include "training/checkpoint/run_file.h"
+#include "training/files/durable.h"
 
 namespace oneflow {
 namespace {
@@ -46,6 +46,7 @@ absl::StatusOr<Manifest> MakeManifest(const proto::Plan& plan, const CheckpointI
   manifest.tokens = info.tokens;
   manifest.tokenizer = info.tokenizer;
   manifest.mixture = info.mixture;
+  manifest.records = info.records;
   if (info.tokenizer_files != nullptr) manifest.tokenizer_stops = info.tokenizer_files->stops;
   manifest.notes = info.notes;
   ASSIGN_OR_RETURN(manifest.variables, MergeParts(plan, info.step, attempt, parts));

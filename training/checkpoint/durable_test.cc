@@ -1,4 +1,4 @@
-#include "training/checkpoint/durable.h"
+#include "training/files/durable.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

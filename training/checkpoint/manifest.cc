@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "training/checkpoint/manifest_json.h"
-#include "training/checkpoint/model_files.h"
+#include "training/files/model_files.h"
 #include "xxhash.h"
 
 namespace oneflow {
@@ -18,6 +18,7 @@ using manifest_json::RunParser;
 using manifest_json::ToObject;
 
 constexpr char kFormat[] = "oneflow checkpoint";
+constexpr char kEpochs[] = "epochs", kDraws[] = "draws";  // orders of records
 constexpr char kMend[] = "; use another checkpoint";
 
 Json MakeHeader(const Manifest& m) {
@@ -35,6 +36,11 @@ Json MakeHeader(const Manifest& m) {
   for (const MixturePart& part : m.mixture) {
     header["mixture"].push_back(
         {{"file", part.file}, {"tokens", part.tokens}, {"weight", part.weight}});
+  }
+  if (m.records.count > 0) {
+    header["records"] = {{"count", m.records.count},
+                         {"hash", m.records.hash},
+                         {"order", m.records.epochs ? kEpochs : kDraws}};
   }
   if (m.notes.known()) header["notes"] = ToObject(m.notes);
   for (const StoredRun& file : m.model_files) header["model_files"].push_back(ToObject(file));
@@ -118,6 +124,15 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text, std::string_view w
       manifest.mixture.push_back(
           {part.String("file"), part.Bytes("tokens"), part.Positive("weight")});
       RETURN_IF_ERROR(part.status());
+    }
+  }
+  if (fields.Has("records")) {
+    Fields records(fields.Object("records"), where);
+    const std::string order = records.String("order");
+    manifest.records = {records.Bytes("count"), records.String("hash"), order == kEpochs};
+    RETURN_IF_ERROR(records.status());
+    if (order != kEpochs && order != kDraws) {
+      return Damaged(where, "\"order\" is neither epochs nor draws");
     }
   }
   if (fields.Has("notes")) {

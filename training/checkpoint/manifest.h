@@ -10,6 +10,8 @@
 //    "files":[{"file":"tokenizer.json","offset":0,"bytes":90,"xxh3":["0123456789abcdef"]}]},
 //                                                  stops and files only if they are there)
 //   "mixture": [{"file":"a.bin","tokens":600,"weight":0.7}, ...],     (if the data are one)
+//   "records": {"count":9,"hash":"0123456789abcdef","order":"epochs"},   (or "draws"; if the data
+//                                                                        are read by records)
 //   "notes": {"model_type":"gpt2","dtype":"f32","vocab":50257,"positions":1024,"end_ids":[50256],
 //    "begin_id":50256,"dtypes":{"ln_f.weight":"f32"}},    (of an imported model, on one line)
 //   "model_files": [{"file":"model/config.json","offset":0,"bytes":9,"xxh3":[...]}, ...],
@@ -41,8 +43,9 @@
 #include "absl/status/statusor.h"
 #include "oneflow_core/tensor/dtype.h"
 #include "oneflow_core/tensor/layout.h"
-#include "training/checkpoint/model_notes.h"
 #include "training/data/mixture_part.h"
+#include "training/data/records_id.h"
+#include "training/files/model_notes.h"
 #include "training/tokenizer/tokenizer_id.h"
 
 namespace oneflow {
@@ -84,6 +87,7 @@ struct Manifest {
   std::vector<int32_t> tokenizer_stops;    // a generated text ends after any of these ids
   std::vector<StoredRun> tokenizer_files;  // complete files; none: bytes, or not given
   MixtureParts mixture;                    // of training data; empty: no mixture
+  RecordsId records;                       // of training data; count 0: none
   ModelNotes notes;                        // of an imported model; not known: not given
   std::vector<StoredRun> model_files;      // of an imported model; complete files
   StoredRun graph, train;                  // complete files

@@ -109,6 +109,17 @@ TEST_CASE("Manifest: of mesh and data, where they are known") {
   CHECK(*ParseManifest(mixed, "manifest.json") == manifest);
   CHECK_THAT(Error(Signed(Replace(mixed, "\"weight\":0.7", "\"weight\":-1"))),
              Catch::Contains("\"weight\" is missing or odd"));
+  manifest.records = {9, "0123456789abcdef", true};
+  const std::string in_epochs = ToJson(manifest);
+  CHECK_THAT(in_epochs, Catch::Contains("\n\"records\": {\"count\":9,\"hash\":"
+                                        "\"0123456789abcdef\",\"order\":\"epochs\"},"));
+  CHECK(*ParseManifest(in_epochs, "manifest.json") == manifest);
+  CHECK_THAT(Error(Signed(Replace(in_epochs, "\"epochs\"", "\"other\""))),
+             Catch::Contains("\"order\" is neither epochs nor draws"));
+  CHECK_THAT(Error(Signed(Replace(in_epochs, "\"count\":9", "\"count\":-9"))),
+             Catch::Contains("\"count\" is missing or odd"));
+  manifest.records.epochs = false;
+  CHECK(*ParseManifest(ToJson(manifest), "manifest.json") == manifest);
   manifest.tokenizer_stops = {0, 7};
   manifest.tokenizer_files = {{"vocab.json", 0, 90, kSum}, {"merges.txt", 0, 9, kSum}};
   const std::string carried = ToJson(manifest);

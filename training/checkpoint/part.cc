@@ -158,6 +158,7 @@ class Merger {
 absl::StatusOr<std::vector<StoredVariable>> FindVariables(const proto::Plan& plan) {
   std::vector<StoredVariable> variables;
   for (const proto::Variable& v : plan.variable()) {
+    if (v.frozen()) continue;  // it is read from the graph's base
     ASSIGN_OR_RETURN(const DType dtype, DTypeFromProto(v.dtype(), v.name()));
     variables.push_back({v.name(), dtype, {v.layout().dim().begin(), v.layout().dim().end()}, {}});
   }

@@ -34,7 +34,7 @@ struct CheckpointPart {
   std::vector<StoredVariable> variables;
 };
 
-// The variables of a plan, without slices.
+// The variables of a plan that program `save` writes, without slices: not those that are frozen.
 absl::StatusOr<std::vector<StoredVariable>> FindVariables(const proto::Plan& plan);
 
 // The file of a rank's slices: rank-00003.bin.

@@ -20,7 +20,9 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/recipe/forms.h"
 #include "oneflow_core/tensor/tensor_proto.h"
+#include "training/checkpoint/base.h"
 #include "training/checkpoint/checkpoint.h"
+#include "training/checkpoint/convert_slice.h"
 #include "training/checkpoint/manifest.h"
 #include "training/checkpoint/old_train.h"
 #include "training/checkpoint/run_file.h"
@@ -90,6 +92,7 @@ absl::StatusOr<std::vector<Slice>> FindPieces(const proto::Plan& plan,
 
 struct CheckpointReader::Impl {
   std::string folder;
+  ReaderOptions options;
   Manifest manifest;
   proto::Graph graph;
   proto::Trained trained;
@@ -99,6 +102,9 @@ struct CheckpointReader::Impl {
   std::map<std::string, int64_t> sizes;                                // of the files of slices
   mutable std::mutex mutex;                                            // a std one: see writer.cc
   mutable std::map<std::string, std::shared_ptr<const RunFile>> open;  // under `mutex`
+  std::set<std::string, std::less<>> of_base;                          // its variables
+  mutable std::mutex base_mutex;
+  mutable std::unique_ptr<WeightSource> base;  // under `base_mutex` until it is set
 
   absl::Status ReadManifest();
   absl::Status ReadTokenizer();
@@ -123,7 +129,29 @@ struct CheckpointReader::Impl {
   absl::StatusOr<const StoredVariable*> Find(const proto::Variable& variable,
                                              std::string_view wanted_by) const;
   absl::Status AnotherModel(std::string_view wanted_by, std::string_view difference) const;
+
+  // Fills `of_base`: frozen variables of a graph with a base, which are not stored here.
+  void FindBaseVariables();
+  absl::StatusOr<const WeightSource*> Base() const;
+  absl::Status LoadStored(const StoredVariable& variable, const Piece& piece) const;
 };
+
+void CheckpointReader::Impl::FindBaseVariables() {
+  if (!graph.has_base()) return;
+  for (const proto::Op& op : graph.op()) {
+    const auto frozen = op.attr().find("frozen");
+    if (op.kind() != "variable" || frozen == op.attr().end() || !frozen->second.b()) continue;
+    if (!variables.contains(op.name())) of_base.insert(op.name());
+  }
+}
+
+absl::StatusOr<const WeightSource*> CheckpointReader::Impl::Base() const {
+  const std::lock_guard lock(base_mutex);
+  if (base == nullptr) {
+    ASSIGN_OR_RETURN(base, OpenBase(graph.base(), options.base, options.verifies_base));
+  }
+  return base.get();
+}
 
 absl::Status CheckpointReader::Impl::ReadManifest() {
   const std::string path = folder + "/manifest.json";
@@ -291,7 +319,8 @@ absl::StatusOr<const StoredVariable*> CheckpointReader::Impl::Find(
   std::string difference;
   if (it == variables.end()) {
     difference = absl::StrCat("it has no variable ", name, " ", Describe(dtype, dims));
-  } else if (it->second->dims != dims || it->second->dtype != dtype) {
+  } else if (it->second->dims != dims ||
+             (it->second->dtype != dtype && !(Converts(it->second->dtype) && Converts(dtype)))) {
     difference =
         absl::StrCat("variable ", name, " is ", Describe(it->second->dtype, it->second->dims),
                      " there, ", Describe(dtype, dims), " in the plan");
@@ -309,10 +338,12 @@ absl::StatusOr<const StoredVariable*> CheckpointReader::Impl::Find(
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(
-    const std::string& folder) {
+    const std::string& folder, const ReaderOptions& options) {
   auto impl = std::make_unique<Impl>();
   impl->folder = folder;
+  impl->options = options;
   RETURN_IF_ERROR(impl->ReadManifest());
+  impl->FindBaseVariables();
   return std::unique_ptr<CheckpointReader>(new CheckpointReader(std::move(impl)));
 }
 
@@ -325,6 +356,7 @@ const std::string& CheckpointReader::mesh() const { return impl_->manifest.mesh;
 int64_t CheckpointReader::tokens() const { return impl_->manifest.tokens; }
 const TokenizerId& CheckpointReader::tokenizer() const { return impl_->manifest.tokenizer; }
 const MixtureParts& CheckpointReader::mixture() const { return impl_->manifest.mixture; }
+const RecordsId& CheckpointReader::records() const { return impl_->manifest.records; }
 const std::shared_ptr<const TokenizerFiles>& CheckpointReader::tokenizer_files() const {
   return impl_->tokenizer_files;
 }
@@ -336,23 +368,27 @@ const proto::Graph& CheckpointReader::graph() const { return impl_->graph; }
 const proto::Recipe& CheckpointReader::recipe() const { return impl_->trained.recipe(); }
 const proto::Optimizer& CheckpointReader::optimizer() const { return impl_->trained.optimizer(); }
 
+bool CheckpointReader::Has(const std::string& variable) const {
+  return impl_->variables.contains(variable) || impl_->of_base.contains(variable);
+}
+
+absl::Status CheckpointReader::CheckVariable(const proto::Variable& variable,
+                                             const std::string& model) const {
+  if (!impl_->of_base.contains(variable.name())) return impl_->Find(variable, model).status();
+  ASSIGN_OR_RETURN(const WeightSource* base, impl_->Base());
+  return base->Check(variable, model);
+}
+
 absl::Status CheckpointReader::CheckVariables(const proto::Plan& plan) const {
   for (const proto::Variable& v : plan.variable()) {
-    RETURN_IF_ERROR(impl_->Find(v, plan.model()).status());
+    RETURN_IF_ERROR(CheckVariable(v, plan.model()));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckpointReader::CheckWeights(const proto::Plan& plan) const {
-  std::set<std::string_view> weights;
-  for (const proto::Op& op : plan.graph().op()) {
-    if (op.kind() == "variable") weights.insert(op.name());
-  }
-  for (const proto::Variable& v : plan.variable()) {
-    if (!weights.contains(v.name())) continue;
-    RETURN_IF_ERROR(impl_->Find(v, plan.model()).status());
-  }
-  return absl::OkStatus();
+  return CheckGraphVariables(
+      plan, [&](const proto::Variable& v) { return CheckVariable(v, plan.model()); });
 }
 
 absl::Status CheckpointReader::CheckSameVariables(const proto::Plan& plan) const {
@@ -382,31 +418,62 @@ absl::Status CheckpointReader::Verify() const {
 }
 
 absl::Status CheckpointReader::VerifyPieces(const proto::Plan& plan, RankRange ranks) const {
+  std::vector<const proto::Variable*> all;
+  for (const proto::Variable& v : plan.variable()) all.push_back(&v);
+  return VerifyPieces(plan, all, ranks);
+}
+
+absl::Status CheckpointReader::VerifyPieces(const proto::Plan& plan,
+                                            const std::vector<const proto::Variable*>& variables,
+                                            RankRange ranks) const {
   ASSIGN_OR_RETURN(const StageMesh mesh, MakeStageMesh(plan));
   if (ranks.size() == 0) ranks = {0, mesh.ranks()};
   ReadBuffer buffer;
-  for (const proto::Variable& v : plan.variable()) {
-    ASSIGN_OR_RETURN(const StoredVariable* variable, impl_->Find(v, plan.model()));
-    ASSIGN_OR_RETURN(const std::vector<Slice> pieces, FindPieces(plan, v, mesh, ranks));
+  std::vector<const proto::Variable*> of_base;
+  for (const proto::Variable* v : variables) {
+    if (impl_->of_base.contains(v->name())) {
+      of_base.push_back(v);
+      continue;
+    }
+    ASSIGN_OR_RETURN(const StoredVariable* variable, impl_->Find(*v, plan.model()));
+    ASSIGN_OR_RETURN(const std::vector<Slice> pieces, FindPieces(plan, *v, mesh, ranks));
     for (const StoredSlice& stored : variable->slices) {
       std::set<int64_t> blocks;
       for (const Slice& piece : pieces) blocks.merge(impl_->FindBlocks(*variable, stored, piece));
       RETURN_IF_ERROR(impl_->Verify(*variable, stored, blocks, &buffer));
     }
   }
-  return absl::OkStatus();
+  if (of_base.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const WeightSource* base, impl_->Base());
+  return base->VerifyPieces(plan, of_base, ranks);
 }
 
-absl::Status CheckpointReader::Load(const Piece& piece) const {
-  ASSIGN_OR_RETURN(const StoredVariable* variable,
-                   impl_->Find(*piece.name, piece.dtype, *piece.dims, impl_->manifest.model));
+absl::Status CheckpointReader::Impl::LoadStored(const StoredVariable& variable,
+                                                const Piece& piece) const {
   ReadBuffer buffer;
   int64_t copied = 0;
-  for (const StoredSlice& stored : variable->slices) {
-    RETURN_IF_ERROR(impl_->Load(*variable, stored, piece, &buffer, &copied));
+  for (const StoredSlice& stored : variable.slices) {
+    RETURN_IF_ERROR(Load(variable, stored, piece, &buffer, &copied));
   }
   if (copied == piece.slice->elements()) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(*piece.name, ": the piece is outside the tensor"));
+}
+
+absl::Status CheckpointReader::Load(const Piece& piece) const {
+  if (impl_->of_base.contains(*piece.name)) {
+    ASSIGN_OR_RETURN(const WeightSource* base, impl_->Base());
+    return base->Load(piece);
+  }
+  ASSIGN_OR_RETURN(const StoredVariable* variable,
+                   impl_->Find(*piece.name, piece.dtype, *piece.dims, impl_->manifest.model));
+  if (variable->dtype == piece.dtype) return impl_->LoadStored(*variable, piece);
+  return FillConverted(piece, variable->dtype, [&](const Slice& slice, std::byte* data) {
+    Piece stored = piece;
+    stored.dtype = variable->dtype;
+    stored.slice = &slice;
+    stored.data = data;
+    return impl_->LoadStored(*variable, stored);
+  });
 }
 
 }  // namespace oneflow

@@ -20,9 +20,9 @@
 #include "oneflow_core/base/status.h"
 #include "training/checkpoint/attempt.h"
 #include "training/checkpoint/checkpoint.h"
-#include "training/checkpoint/durable.h"
 #include "training/checkpoint/manifest.h"
 #include "training/checkpoint/part.h"
+#include "training/files/durable.h"
 
 namespace oneflow {
 

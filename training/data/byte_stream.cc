@@ -14,7 +14,7 @@ namespace oneflow {
 namespace {
 
 constexpr size_t kStreamBlock = 1 << 18;
-constexpr size_t kHeadBytes = 64;  // that tell the packing
+constexpr size_t kHeadBytes = 64;  // that tell the compression
 constexpr int kLongestWindow = 31;
 
 }  // namespace
@@ -93,9 +93,10 @@ class ByteStream::Unzstd : public Unpacker {
   bool between_ = true;
 };
 
-ByteStream::ByteStream(DataFile file, Packing packing) : file_(std::move(file)), packing_(packing) {
-  if (packing == Packing::kGzip) unpacker_ = std::make_unique<Gunzip>();
-  if (packing == Packing::kZstd) unpacker_ = std::make_unique<Unzstd>();
+ByteStream::ByteStream(DataFile file, Compression compression)
+    : file_(std::move(file)), compression_(compression) {
+  if (compression == Compression::kGzip) unpacker_ = std::make_unique<Gunzip>();
+  if (compression == Compression::kZstd) unpacker_ = std::make_unique<Unzstd>();
 }
 
 ByteStream::ByteStream(ByteStream&&) noexcept = default;
@@ -106,8 +107,8 @@ absl::StatusOr<ByteStream> ByteStream::Open(const std::string& path) {
   ASSIGN_OR_RETURN(DataFile file, DataFile::Open(path));
   std::string head(std::min<int64_t>(kHeadBytes, file.size()), '\0');
   RETURN_IF_ERROR(file.Read(0, std::as_writable_bytes(std::span(head))));
-  const Packing packing = FindPacking(head);
-  return ByteStream(std::move(file), packing);
+  const Compression compression = FindCompression(head);
+  return ByteStream(std::move(file), compression);
 }
 
 absl::Status ByteStream::Damaged(std::string_view what) const {

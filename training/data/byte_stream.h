@@ -32,7 +32,7 @@ class ByteStream {
   ByteStream& operator=(ByteStream&&) noexcept;
   ~ByteStream();
 
-  Packing packing() const { return packing_; }
+  Compression compression() const { return compression_; }
   const DataFile& file() const { return file_; }
   int64_t position() const { return at_; }  // bytes of the file that have been read
 
@@ -48,14 +48,14 @@ class ByteStream {
   class Gunzip;
   class Unzstd;
 
-  ByteStream(DataFile file, Packing packing);
+  ByteStream(DataFile file, Compression compression);
   // Appends to ready_, at least a byte unless the end has come.
   absl::Status Fill();
   absl::Status ReadPacked();
   absl::Status Damaged(std::string_view what) const;
 
   DataFile file_;
-  Packing packing_;
+  Compression compression_;
   int64_t at_ = 0;
   std::unique_ptr<Unpacker> unpacker_;  // null: not packed
   std::string packed_;                  // read, and not yet unpacked from packed_at_ on

@@ -10,7 +10,7 @@
 //   chats.Append(ids.size(), false);   // the question
 //   chats.Append(reply.size(), true);  // the answer
 //   chats.EndChat();
-//   RETURN_IF_ERROR(WriteChats("train.bin", chats));
+//   RETURN_IF_ERROR(writer.Finish(&chats));   // of the TokenFileWriter of train.bin
 //
 // They are kept in memory: 8 bytes a chat, and a bit a token. OpenTokenFile reads them
 // (TokenFile::chats).

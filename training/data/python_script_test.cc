@@ -34,7 +34,7 @@ absl::StatusOr<std::vector<std::string>> ReadLines(PythonScript& script) {
 }
 
 // How a script ends, whose output is dropped.
-absl::Status EndOf(std::string_view source) {
+absl::Status ReadToEnd(std::string_view source) {
   auto script = StartScript(source);
   REQUIRE(script.ok());
   return script->Finish();
@@ -133,10 +133,10 @@ TEST_CASE("what is missing is named, with how to install it") {
     CHECK(ExitCode(status) == 2);
     return std::string(status.message());
   };
-  CHECK(message(EndOf("import absent_module")) ==
+  CHECK(message(ReadToEnd("import absent_module")) ==
         "reading a.parquet: needs the module absent_module, which python3 does not have; "
         "install it: pip install absent");
-  CHECK(message(EndOf("import other_module.part")) ==
+  CHECK(message(ReadToEnd("import other_module.part")) ==
         "reading a.parquet: needs the module other_module, which python3 does not have; "
         "install it: pip install other_module");
   const auto none = PythonScript::Start(
@@ -152,16 +152,16 @@ TEST_CASE("a script that fails is an error with the last of what it said") {
     CHECK(ExitCode(status) == 1);
     return std::string(status.message());
   };
-  CHECK_THAT(message(EndOf("raise ValueError('odd')")),
+  CHECK_THAT(message(ReadToEnd("raise ValueError('odd')")),
              Catch::StartsWith("reading a.parquet: python3 failed with exit code 1: Traceback") &&
                  Catch::EndsWith("ValueError: odd"));
-  CHECK(message(EndOf("import sys; sys.exit(2)")) ==
+  CHECK(message(ReadToEnd("import sys; sys.exit(2)")) ==
         "reading a.parquet: python3 failed with exit code 2");
   CHECK_THAT(
-      message(EndOf("import os; os.kill(os.getpid(), 9)")),
+      message(ReadToEnd("import os; os.kill(os.getpid(), 9)")),
       Catch::Contains("ended by signal 9 (Killed), as the system does when memory runs out"));
-  const std::string much = message(
-      EndOf("import sys\nfor i in range(100000): sys.stderr.write('line %d\\n' % i)\nsys.exit(3)"));
+  const std::string much = message(ReadToEnd(
+      "import sys\nfor i in range(100000): sys.stderr.write('line %d\\n' % i)\nsys.exit(3)"));
   CHECK(much.size() < 5000);
   CHECK_THAT(much, Catch::EndsWith("line 99999"));
 }
@@ -198,7 +198,8 @@ TEST_CASE(
         "killed: waiting");
   // One that closes its output, too.
   CHECK_THAT(
-      std::string(EndOf("import os, signal\nos.close(1)\nos.close(2)\nsignal.pause()").message()),
+      std::string(
+          ReadToEnd("import os, signal\nos.close(1)\nos.close(2)\nsignal.pause()").message()),
       Catch::Contains("did not end within"));
   auto dropped = StartScript(kHangs);
   REQUIRE(dropped.ok());

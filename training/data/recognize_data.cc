@@ -212,13 +212,13 @@ bool IsUtf32Big(const Contents& c) { return IsUtf32(c, true); }
 
 struct Kind {
   const char* what;
-  const char* hint;                       // the path replaces FILE
-  std::string_view names;                 // with which no text ends, each after a space
-  std::string_view magic;                 // at the begin
-  bool (*is)(const Contents&) = nullptr;  // a further condition
-  bool weak = false;                      // ids may begin so
-  TextKind table = TextKind::kPlain;      // of which the text of a column can be read
-  Packing packing = Packing::kNone;       // which ByteStream unpacks
+  const char* hint;                              // the path replaces FILE
+  std::string_view names;                        // with which no text ends, each after a space
+  std::string_view magic;                        // at the begin
+  bool (*is)(const Contents&) = nullptr;         // a further condition
+  bool weak = false;                             // ids may begin so
+  TextKind table = TextKind::kPlain;             // of which the text of a column can be read
+  Compression compression = Compression::kNone;  // which ByteStream unpacks
 };
 
 constexpr char kUnpack[] = "unpack it first, and give the text";
@@ -232,9 +232,9 @@ constexpr char kUtf32[] = "convert it: iconv -f UTF-32 -t UTF-8 FILE > text.txt"
 // The first row that fits counts.
 constexpr Kind kKinds[] = {
     {"is compressed with gzip", "unpack it first: gzip -dk FILE", " .gz .tgz", "\x1f\x8b\x08"sv,
-     IsGzip, false, TextKind::kPlain, Packing::kGzip},
+     IsGzip, false, TextKind::kPlain, Compression::kGzip},
     {"is compressed with zstd", "unpack it first: zstd -d FILE", " .zst .zstd .tzst",
-     "\x28\xb5\x2f\xfd"sv, nullptr, false, TextKind::kPlain, Packing::kZstd},
+     "\x28\xb5\x2f\xfd"sv, nullptr, false, TextKind::kPlain, Compression::kZstd},
     {"is compressed with xz", "unpack it first: xz -dk FILE", " .xz .txz .lzma", "\xfd\x37zXZ\0"sv},
     {"is compressed with bzip2", "unpack it first: bzip2 -dk FILE", " .bz2 .tbz", "BZh"sv,
      [](const Contents& c) { return c.Has("1AY&SY", 4); }},
@@ -402,13 +402,13 @@ absl::StatusOr<TextKind> Recognize(const Source& source) {
 
 }  // namespace
 
-Packing FindPacking(std::string_view head) {
+Compression FindCompression(std::string_view head) {
   Contents contents;
   contents.head = head;
   for (const Kind& kind : kKinds) {
-    if (kind.packing != Packing::kNone && Fits(kind, contents)) return kind.packing;
+    if (kind.compression != Compression::kNone && Fits(kind, contents)) return kind.compression;
   }
-  return Packing::kNone;
+  return Compression::kNone;
 }
 
 absl::StatusOr<TextKind> RecognizeText(const DataFile& file) { return Recognize(SourceFrom(file)); }

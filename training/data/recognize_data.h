@@ -21,10 +21,10 @@
 namespace oneflow {
 
 enum class TextKind : uint8_t { kPlain, kJsonLines, kParquet, kArrowFile, kArrowStream };
-enum class Packing : uint8_t { kNone, kGzip, kZstd };
+enum class Compression : uint8_t { kNone, kGzip, kZstd };
 
 // How a file that begins with `head` is packed; others than gzip and zstd are not looked for.
-Packing FindPacking(std::string_view head);
+Compression FindCompression(std::string_view head);
 
 // The kind of text of a file that is not packed. An input error if it is known to hold none that
 // can be read.

@@ -235,9 +235,9 @@ struct OpenedText {
 absl::StatusOr<OpenedText> OpenStream(const std::string& path) {
   ASSIGN_OR_RETURN(ByteStream opened, ByteStream::Open(path));
   const auto stream = std::make_shared<ByteStream>(std::move(opened));
-  TextFacts facts{.path = path, .packing = stream->packing()};
+  TextFacts facts{.path = path, .compression = stream->compression()};
   facts.file_bytes = stream->file().size();
-  if (facts.packing == Packing::kNone) {
+  if (facts.compression == Compression::kNone) {
     RETURN_IF_ERROR(CheckHoldsNoTokens(stream->file()));
     ASSIGN_OR_RETURN(facts.kind, RecognizeText(stream->file()));
   } else {
@@ -261,7 +261,7 @@ bool HoldsPackedText(const std::string& path) {
   if (path.ends_with(".bin") || path.ends_with(".npy")) return false;  // ids
   const absl::StatusOr<ByteStream> stream = ByteStream::Open(path);
   if (!stream.ok()) return false;
-  if (stream->packing() != Packing::kNone) return true;
+  if (stream->compression() != Compression::kNone) return true;
   if (!CheckHoldsNoTokens(stream->file()).ok()) return false;
   const absl::StatusOr<TextKind> kind = RecognizeText(stream->file());
   return kind.ok() && *kind != TextKind::kPlain;

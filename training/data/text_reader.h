@@ -38,13 +38,13 @@ struct TextBlock {
 struct TextFacts {
   std::string path;
   TextKind kind = TextKind::kPlain;
-  Packing packing = Packing::kNone;
+  Compression compression = Compression::kNone;
   int64_t file_bytes = 0;
   std::string doubt;  // of plain text, a sentence for a warning; empty: none (doubt_text.h)
 
   bool records() const { return kind != TextKind::kPlain; }
   // The bytes of its text are those of the file.
-  bool is_file() const { return kind == TextKind::kPlain && packing == Packing::kNone; }
+  bool is_file() const { return kind == TextKind::kPlain && compression == Compression::kNone; }
 };
 
 // Errors: those of DataFile::Open; a file that holds no text.

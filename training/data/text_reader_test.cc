@@ -59,7 +59,7 @@ absl::StatusOr<Documents> ReadDocuments(const std::string& path, const std::stri
   return documents;
 }
 
-std::string MessageOf(const absl::Status& status) {
+std::string ToMessage(const absl::Status& status) {
   CHECK(ExitCode(status) == 2);
   return std::string(status.message());
 }
@@ -121,24 +121,24 @@ TEST_CASE("what is truncated, damaged or followed by something else is refused")
   const std::string text = LongText();
   for (const std::string& packed : {Gzip(text), Zstd(text), Gzip("short"), Zstd("short")}) {
     const std::string path = dir.Write("a", packed.substr(0, packed.size() - 1));
-    CHECK_THAT(MessageOf(ReadDocuments(path).status()),
+    CHECK_THAT(ToMessage(ReadDocuments(path).status()),
                Catch::StartsWith(path + ": cannot be unpacked near byte ") &&
                    Catch::Contains(": it ends too early, as one that is truncated; it is damaged"));
     std::string damaged = packed;
     damaged[packed.size() / 2] ^= 0x55;
-    CHECK_THAT(MessageOf(ReadDocuments(dir.Write("b", damaged)).status()),
+    CHECK_THAT(ToMessage(ReadDocuments(dir.Write("b", damaged)).status()),
                Catch::Contains("cannot be unpacked near byte "));
   }
-  CHECK_THAT(MessageOf(ReadDocuments(dir.Write("a.gz", Gzip("one") + "two")).status()),
+  CHECK_THAT(ToMessage(ReadDocuments(dir.Write("a.gz", Gzip("one") + "two")).status()),
              Catch::Contains("other bytes follow what is packed"));
-  CHECK_THAT(MessageOf(ReadDocuments(dir.Write("a.zst", Zstd("one") + "two and more")).status()),
+  CHECK_THAT(ToMessage(ReadDocuments(dir.Write("a.zst", Zstd("one") + "two and more")).status()),
              Catch::Contains("cannot be unpacked near byte "));
 }
 
 TEST_CASE("what is packed is judged as if it were not") {
   const TemporaryDirectory dir;
   const auto refused = [&](const std::string& name, const std::string& bytes) {
-    return MessageOf(LookAtText(dir.Write(name, Gzip(bytes))).status());
+    return ToMessage(LookAtText(dir.Write(name, Gzip(bytes))).status());
   };
   const std::string tar = std::string(257, '\0') + "ustar\x00"s + std::string(300, 'x');
   CHECK_THAT(refused("a.tgz", tar),
@@ -150,7 +150,7 @@ TEST_CASE("what is packed is judged as if it were not") {
              Catch::Contains("unpacked, it is compressed with gzip"));
   const auto facts = LookAtText(dir.Write("a.gz", Gzip("some\0zeros\0"s))).value();
   CHECK_THAT(facts.doubt, Catch::StartsWith("holds 2 zero bytes"));
-  CHECK(facts.packing == Packing::kGzip);
+  CHECK(facts.compression == Compression::kGzip);
   CHECK(HoldsPackedText(dir.path() + "/a.gz"));
   CHECK_FALSE(HoldsPackedText(dir.path() + "/absent.gz"));
   CHECK_FALSE(HoldsPackedText(dir.Write("a.txt", "plain")));
@@ -193,9 +193,9 @@ TEST_CASE("a key names the text, and that of an object within") {
   CHECK(ReadDocuments(path, "content").value() == Documents{"flat"});
   CHECK(ReadDocuments(path, "a.b").value() == Documents{"deep"});
   CHECK(ReadDocuments(path, "x.y").value() == Documents{"dot"});
-  CHECK(MessageOf(ReadDocuments(path, "b").status()) ==
+  CHECK(ToMessage(ReadDocuments(path, "b").status()) ==
         path + ":1: has no key \"b\", but a, content, x.y; name the key of the text with --key");
-  CHECK_THAT(MessageOf(ReadDocuments(path, "a").status()),
+  CHECK_THAT(ToMessage(ReadDocuments(path, "a").status()),
              Catch::Contains(":1: \"a\" is an object, and no string; name the key"));
 }
 
@@ -203,7 +203,7 @@ TEST_CASE("a line without a text is refused, by its number") {
   const TemporaryDirectory dir;
   const auto refused = [&](const std::string& line) {
     const std::string path = dir.Write("a.jsonl", "{\"text\": \"good\"}\n\n" + line + "\n");
-    const std::string message = MessageOf(ReadDocuments(path).status());
+    const std::string message = ToMessage(ReadDocuments(path).status());
     CHECK_THAT(message, Catch::StartsWith(path + ":3: "));
     return message.substr(path.size() + 4);
   };
@@ -223,7 +223,7 @@ TEST_CASE("a line without a text is refused, by its number") {
   CHECK_THAT(refused("{}"), Catch::StartsWith("has no key \"text\", but none at all; name"));
   const std::string path = dir.Write("a.jsonl", "[\"a\"]\n[\"b\"]\n");
   CHECK_THAT(
-      MessageOf(LookAtText(path).status()),
+      ToMessage(LookAtText(path).status()),
       Catch::Contains("each line is an array, and no object; write the text in it to a file"));
 }
 
@@ -236,7 +236,7 @@ TEST_CASE("a table needs pyarrow, and its absence is said with how to install it
     const std::string path = dir.Write("a", bytes);
     CHECK(LookAtText(path)->records());
     CHECK(
-        MessageOf(ReadDocuments(path).status()) ==
+        ToMessage(ReadDocuments(path).status()) ==
         "reading " + path +
             ": needs the module pyarrow, which python3 does not have; install it: python3 -m venv "
             "~/pyarrow && ~/pyarrow/bin/pip install pyarrow && export PATH=~/pyarrow/bin:$PATH");
@@ -257,7 +257,7 @@ TEST_CASE("rows of a table are read as the script writes them") {
              "put(struct.pack('<3q2q', 1, 4, 4, 0, 4) + b'last')")
             .value() == Documents{"one", "xy", "last"});
   CHECK(read("").value().empty());
-  CHECK(MessageOf(read("sys.exit('a.parquet: no; hint') if 0 else sys.stderr.write('a: b; c')\n"
+  CHECK(ToMessage(read("sys.exit('a.parquet: no; hint') if 0 else sys.stderr.write('a: b; c')\n"
                        "sys.exit(2)")
                       .status()) == "a: b; c");
   for (const char* odd :

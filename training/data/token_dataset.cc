@@ -117,6 +117,24 @@ std::vector<std::string> TokenDataset::EmptyFiles() const {
   return empty;
 }
 
+std::vector<TokenDataset::FilePart> TokenDataset::FileParts() const {
+  std::vector<FilePart> parts;
+  for (const File& file : *files_) {
+    const int64_t begin = std::max(begin_, file.begin);
+    const int64_t end = std::min(end_, file.begin + file.tokens.tokens);
+    if (begin >= end) continue;
+    parts.push_back({begin - begin_, end - begin_, begin - file.begin, file.tokens.chats.get(),
+                     &file.tokens.file.path()});
+  }
+  return parts;
+}
+
+bool TokenDataset::HasChats() const {
+  const std::vector<FilePart> parts = FileParts();
+  return std::any_of(parts.begin(), parts.end(),
+                     [](const FilePart& part) { return part.chats != nullptr; });
+}
+
 const std::string& TokenDataset::path() const { return files_->front().tokens.file.path(); }
 
 absl::StatusOr<TokenDataset> TokenDataset::Open(const std::vector<std::string>& paths,
@@ -134,6 +152,10 @@ absl::StatusOr<TokenDataset> TokenDataset::Make(std::vector<TokenFile> opened, i
                                                 int64_t sequence) {
   CHECK(!opened.empty());
   auto files = std::make_shared<Files>();
+  vocab = std::min<int64_t>(vocab, kMostTokenIds);
+  const bool has_chats = std::any_of(opened.begin(), opened.end(), [](const TokenFile& file) {
+    return file.chats != nullptr && file.tokens > 0;
+  });
   int64_t total = 0;
   for (TokenFile& file : opened) {
     RETURN_IF_ERROR(CheckTokens(file, vocab));
@@ -145,7 +167,8 @@ absl::StatusOr<TokenDataset> TokenDataset::Make(std::vector<TokenFile> opened, i
     files->push_back({std::move(file), total});
     total += tokens;
   }
-  RETURN_IF_ERROR(CheckLength((*files)[0].tokens.file.path(), "it", total, sequence));
+  if (!has_chats)
+    RETURN_IF_ERROR(CheckLength((*files)[0].tokens.file.path(), "it", total, sequence));
   return TokenDataset(std::move(files), vocab, 0, total);
 }
 

@@ -25,7 +25,7 @@ class TokenDataset {
  public:
   // Opens the files and checks every token. Errors: no file, one that OpenTokenFile refuses, a
   // token outside [0, vocab) (with its position), files of two tokenizers, fewer than sequence + 1
-  // tokens in all.
+  // tokens in all, but where a file is of chats, which have any length (record_set.h).
   static absl::StatusOr<TokenDataset> Open(const std::vector<std::string>& paths, int64_t vocab,
                                            int64_t sequence);
 
@@ -62,6 +62,16 @@ class TokenDataset {
   TokenizerId tokenizer() const;
   // Paths of the files that hold no token.
   std::vector<std::string> EmptyFiles() const;
+  // The parts of files that are in this view, which have tokens; they live as long as it does.
+  struct FilePart {
+    int64_t begin, end;      // in this view
+    int64_t first;           // token of the file
+    const ChatTable* chats;  // of the file; null: it has none
+    const std::string* path;
+  };
+  std::vector<FilePart> FileParts() const;
+  // True if a file of this view has chats.
+  bool HasChats() const;
 
  private:
   struct File {

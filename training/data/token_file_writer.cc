@@ -139,17 +139,21 @@ absl::Status TokenFileWriter::WriteIndex() const {
   return WriteFile(IndexPath(path_), index + offsets + documents);
 }
 
-absl::Status TokenFileWriter::Finish() {
+absl::Status TokenFileWriter::Finish(const ChatTable* chats) {
   EndDocument();
   if (format_ == TokenFormat::kLlmc) RETURN_IF_ERROR(WriteHeader());
   if (std::fflush(file_.get()) != 0) return CannotWrite(path_);
   if (format_ == TokenFormat::kMegatron) RETURN_IF_ERROR(WriteIndex());
   RETURN_IF_ERROR(tokenizer_.known() ? WriteTokenFileMeta(path_, {tokens_, tokenizer_})
                                      : RemoveIfThere(MetaPath(path_)));
-  RETURN_IF_ERROR(RemoveIfThere(ChatsPath(path_)));
+  if (chats != nullptr) {
+    CHECK_EQ(chats->tokens(), tokens_) << path_;
+    RETURN_IF_ERROR(WriteChats(path_, *chats));
+  }
   if (std::rename(TemporaryPath(path_).c_str(), path_.c_str()) != 0) return CannotWrite(path_);
   file_.reset();
-  // Last: a file whose index does not fit is refused, one that lost its index would be misread.
+  // Last: a file whose index or chats do not fit is refused, one that lost them would be misread.
+  if (chats == nullptr) RETURN_IF_ERROR(RemoveIfThere(ChatsPath(path_)));
   return format_ == TokenFormat::kMegatron ? absl::OkStatus() : RemoveIfThere(IndexPath(path_));
 }
 

@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "training/data/chat_file.h"
 #include "training/tokenizer/tokenizer_id.h"
 
 namespace oneflow {
@@ -51,10 +52,10 @@ class TokenFileWriter {
   // Ends a document: all tokens appended since the last call (Megatron's index; empty documents are
   // left out).
   void EndDocument();
-  // Writes header, index and facts, and renames the files. An index of an earlier file is removed
-  // if the format has none, and so are facts if none are known, and chats, which WriteChats writes
-  // after this.
-  absl::Status Finish();
+  // Writes header, index, facts and chats, and renames the files. An index of an earlier file is
+  // removed if the format has none, and so are its chats if none are given, and facts if none are
+  // known. Requires chats of all tokens, ended.
+  absl::Status Finish(const ChatTable* chats = nullptr);
 
   int64_t tokens() const { return tokens_; }
   int token_bytes() const { return token_bytes_; }

@@ -7,6 +7,7 @@
 #include "actor_runtime/random/random.h"
 #include "glog/logging.h"
 #include "oneflow_core/base/status.h"
+#include "training/data/record_set.h"
 
 namespace oneflow {
 namespace {
@@ -59,6 +60,20 @@ absl::Status CheckWeight(const std::string& path, double weight, double share) {
                     "give each file a weight such as 0.7, or leave the file out");
 }
 
+absl::StatusOr<TokenSplit> SplitByKind(const TokenDataset& data, double validation,
+                                       int64_t sequence) {
+  if (!data.HasChats()) return SplitTokens(data, validation, sequence);
+  for (const TokenDataset::FilePart& part : data.FileParts()) {
+    if (validation == 0) break;
+    if (part.chats != nullptr) continue;
+    return InputError("--eval_fraction",
+                      *part.path + " is of no chats, and other files of --data are of chats",
+                      "give --eval_data instead, or weights to the files");
+  }
+  if (validation == 0) return TokenSplit{data, data.Part(data.size(), data.size())};
+  return SplitChats(data, validation);
+}
+
 }  // namespace
 
 absl::StatusOr<TokenMixture> TokenMixture::Make(std::vector<TokenDataset> datasets,
@@ -80,9 +95,15 @@ absl::StatusOr<TokenMixture> TokenMixture::Make(std::vector<TokenDataset> datase
 }
 
 std::unique_ptr<TokenSource> TokenMixture::Source(uint64_t seed) const {
-  if (parts_.empty()) return datasets_[0].Source(seed);
   std::vector<std::unique_ptr<TokenSource>> sources;
   for (const TokenDataset& data : datasets_) sources.push_back(data.Source(seed));
+  return Mix(seed, std::move(sources));
+}
+
+std::unique_ptr<TokenSource> TokenMixture::Mix(
+    uint64_t seed, std::vector<std::unique_ptr<TokenSource>> sources) const {
+  CHECK_EQ(sources.size(), datasets_.size());
+  if (parts_.empty()) return std::move(sources[0]);
   return std::make_unique<MixtureSampler>(std::move(sources), Draw(seed, parts_));
 }
 
@@ -112,7 +133,7 @@ std::vector<int64_t> TokenMixture::CountSamples(uint64_t seed, int64_t steps, in
 absl::StatusOr<MixtureSplit> TokenMixture::Split(double validation, int64_t sequence) const {
   MixtureSplit split{TokenMixture({}, parts_), TokenMixture({}, parts_)};
   for (size_t i = 0; i < datasets_.size(); ++i) {
-    ASSIGN_OR_RETURN(TokenSplit parts, SplitTokens(datasets_[i], validation, sequence));
+    ASSIGN_OR_RETURN(TokenSplit parts, SplitByKind(datasets_[i], validation, sequence));
     for (const auto& [mixture, part] :
          {std::pair(&split.train, &parts.train), std::pair(&split.validation, &parts.validation)}) {
       if (!parts_.empty()) mixture->parts_[i].tokens = part->size();

@@ -35,13 +35,17 @@ class TokenMixture {
                                            const std::vector<double>& weights);
 
   std::unique_ptr<TokenSource> Source(uint64_t seed) const;
+  // The same where samples of dataset i come from sources[i].
+  std::unique_ptr<TokenSource> Mix(uint64_t seed,
+                                   std::vector<std::unique_ptr<TokenSource>> sources) const;
 
   int64_t size() const;                                 // tokens of all datasets
   TokenizerId tokenizer() const;                        // that made the tokens, if a file names it
   const MixtureParts& parts() const { return parts_; }  // empty without weights
   const std::vector<TokenDataset>& datasets() const { return datasets_; }
 
-  // SplitTokens of each dataset, with the same weights.
+  // SplitTokens of each dataset, or SplitChats of one of chats, with the same weights. Errors: a
+  // dataset of files of both kinds.
   absl::StatusOr<MixtureSplit> Split(double validation, int64_t sequence) const;
 
   // The number of samples that come from each part in `steps` steps from 0 on, of `batch` samples

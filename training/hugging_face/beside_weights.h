@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "training/checkpoint/model_files.h"
+#include "training/files/model_files.h"
 #include "training/hugging_face/model_folder.h"
 
 namespace oneflow {

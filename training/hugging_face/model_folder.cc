@@ -219,6 +219,17 @@ absl::Status ModelFolder::ReadIndex(const std::string& path) {
   return absl::OkStatus();
 }
 
+std::vector<WantedVariable> ListVariables(const proto::Graph& graph) {
+  std::vector<WantedVariable> variables;
+  for (const proto::Op& op : graph.op()) {
+    if (op.kind() != "variable") continue;
+    Dims dims;
+    for (const auto& dim : op.shape().dim()) dims.push_back(dim.size());
+    variables.push_back({op.name(), std::move(dims)});
+  }
+  return variables;
+}
+
 absl::StatusOr<std::vector<MappedVariable>> MapVariables(const ModelFolder& folder,
                                                          const FamilyFiles& files,
                                                          std::span<const WantedVariable> variables,

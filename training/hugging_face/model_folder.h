@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "oneflow_core/model/file_tensors.h"
 #include "oneflow_core/tensor/shape.h"
+#include "proto/graph.pb.h"
 #include "training/hugging_face/copy_slice.h"
 #include "training/hugging_face/safetensors.h"
 
@@ -55,6 +56,9 @@ struct WantedVariable {
   std::string name;
   Dims dims;
 };
+
+// The variables of a graph, in its order.
+std::vector<WantedVariable> ListVariables(const proto::Graph& graph);
 
 // Finds the parts of all variables. Names of files may have the family's prefix or not. An input
 // error names the first tensor that is missing, that is unknown, that has another shape or a type

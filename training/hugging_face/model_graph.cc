@@ -1,5 +1,7 @@
 #include "training/hugging_face/model_graph.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 
@@ -255,6 +257,45 @@ const FamilyFiles& FindFiles(const HuggingFaceConfig& config) {
   if (config.is_gpt2()) return GptFiles();
   if (config.model.experts() == 0) return LlamaFiles();
   return config.model_type == "mixtral" ? MixtralFiles() : Qwen3MoeFiles();
+}
+
+absl::StatusOr<std::vector<MappedVariable>> MapModel(const ModelFolder& folder,
+                                                     const HuggingFaceConfig& config,
+                                                     const proto::Graph& graph) {
+  return MapVariables(folder, FindFiles(config), ListVariables(graph), config.model.vocab(),
+                      config.model.tied());
+}
+
+std::string FindType(const std::vector<MappedVariable>& variables) {
+  int64_t elements[3] = {};
+  for (const MappedVariable& variable : variables) {
+    for (const MappedPart& part : variable.parts) {
+      elements[static_cast<size_t>(*part.tensor->type)] += Product(part.tensor->dims);
+    }
+  }
+  const auto* const most = std::max_element(std::begin(elements), std::end(elements));
+  return std::string(Name(static_cast<FileType>(most - elements)));
+}
+
+ModelNotes MakeNotes(const HuggingFaceConfig& config,
+                     const std::vector<MappedVariable>& variables) {
+  ModelNotes notes = {.model_type = config.model_type,
+                      .dtype = FindType(variables),
+                      .vocab = config.model.vocab(),
+                      .positions = config.model.sequence(),
+                      .end_ids = config.end_ids,
+                      .begin_id = config.begin_id};
+  const FamilyFiles& files = FindFiles(config);
+  for (const MappedVariable& variable : variables) {
+    int64_t block = -1;
+    FindParts(files, variable.name, &block);
+    for (const MappedPart& part : variable.parts) {
+      const std::string type(Name(*part.tensor->type));
+      if (type == notes.dtype) continue;
+      notes.dtypes[FileName(files, TensorName(part.part, block))] = type;
+    }
+  }
+  return notes;
 }
 
 }  // namespace oneflow

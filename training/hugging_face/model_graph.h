@@ -7,11 +7,15 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "oneflow_core/model/file_tensors.h"
 #include "proto/graph.pb.h"
+#include "training/files/model_notes.h"
 #include "training/hugging_face/model_config.h"
+#include "training/hugging_face/model_folder.h"
 
 namespace oneflow {
 
@@ -36,5 +40,15 @@ absl::StatusOr<proto::Model> DescribeModel(const proto::Graph& graph);
 
 // The table of the tensors of a model's files.
 const FamilyFiles& FindFiles(const HuggingFaceConfig& config);
+
+// MapVariables of the variables of the model's graph.
+absl::StatusOr<std::vector<MappedVariable>> MapModel(const ModelFolder& folder,
+                                                     const HuggingFaceConfig& config,
+                                                     const proto::Graph& graph);
+
+// The element type of files: "bf16", that of most elements of the variables.
+std::string FindType(const std::vector<MappedVariable>& variables);
+// The facts of a folder that a graph does not say.
+ModelNotes MakeNotes(const HuggingFaceConfig& config, const std::vector<MappedVariable>& variables);
 
 }  // namespace oneflow

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/model/add_adapters.h"
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/recipe/field_text.h"
@@ -30,8 +31,9 @@ using google::protobuf::util::MessageDifferencer;
 
 // Numbers that may be said beside a configuration: all others are what it is read for.
 constexpr std::string_view kSaidBeside[] = {
-    "sequence",    "vocab",    "dropout",   "attention",      "masks",        "slots",
-    "slot_groups", "capacity", "bias_rate", "aux_loss_coeff", "z_loss_coeff", "routed_positions"};
+    "sequence",    "vocab",     "dropout",   "attention",      "masks",        "slots",
+    "slot_groups", "capacity",  "bias_rate", "aux_loss_coeff", "z_loss_coeff", "routed_positions",
+    "lora",        "train_only"};
 
 bool IsFile(const std::string& path) {
   std::error_code ignored;
@@ -108,8 +110,9 @@ absl::StatusOr<NamedModel> MakePreset(const PublicModel& found, const proto::Mod
   NamedModel result{
       .name = found.preset, .origin = "preset " + found.preset, .positions = published.sequence()};
   ASSIGN_OR_RETURN(result.model, WithSaid(named, said));
-  result.graph = BuildModel(result.model);
-  result.parameters = CountParameters(result.graph);
+  const proto::Graph graph = BuildModel(result.model);
+  result.parameters = CountParameters(graph);
+  ASSIGN_OR_RETURN(result.graph, AdaptGraph(graph, said));
   return result;
 }
 
@@ -119,8 +122,9 @@ absl::StatusOr<NamedModel> MakeExact(const proto::Model& read, const std::string
   ASSIGN_OR_RETURN(const proto::Model model, WithSaid(read, {}));
   result.name = NameModel(model, type);
   ASSIGN_OR_RETURN(result.model, WithSaid(model, said));
-  result.graph = BuildModel(result.model, result.name);
-  result.parameters = CountParameters(result.graph);
+  const proto::Graph graph = BuildModel(result.model, result.name);
+  result.parameters = CountParameters(graph);
+  ASSIGN_OR_RETURN(result.graph, AdaptGraph(graph, said));
   return result;
 }
 
@@ -170,7 +174,7 @@ absl::StatusOr<NamedModel> MakeFromConfig(const std::string& text, const std::st
   NearestModel trained = nearest;
   ASSIGN_OR_RETURN(trained.model, WithSaid(nearest.model, options.said));
   result.model = trained.model;
-  result.graph = BuildNearestGraph(trained, name);
+  ASSIGN_OR_RETURN(result.graph, AdaptGraph(BuildNearestGraph(trained, name), options.said));
   return result;
 }
 

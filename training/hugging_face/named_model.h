@@ -20,7 +20,8 @@ namespace oneflow {
 
 struct NamedModelOptions {
   // Numbers in place of the model's: sequence, vocab, dropout, attention, masks, and those of a
-  // mixture that act in training alone. Others are refused, but for a preset.
+  // mixture that act in training alone. Others are refused, but for a preset. What is trained, its
+  // adapters, is in the graph alone.
   proto::Model said;
   // Takes the nearest model where this one cannot be built.
   bool approximate = false;

@@ -22,7 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "training/checkpoint/durable.h"
+#include "training/files/durable.h"
 #include "training/hugging_face/safetensors_header.h"
 
 namespace oneflow {

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kLongestRemembered = 64;    // bytes; longer words are seldom repeated
 constexpr size_t kMostRemembered = 1 << 18;  // then all are forgotten
 
-uint64_t PairOf(int32_t left, int32_t right) {
+uint64_t JoinIds(int32_t left, int32_t right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
 }
 
@@ -47,7 +47,7 @@ void BpeEncoder::FindJoins() {
   splits_words_ = !rules.ignore_merges && rules.subword_prefix.empty() && rules.word_suffix.empty();
   if (!splits_words_) return;
   for (const auto& [left, right] : vocabulary_.joins) {
-    rules.of_characters() ? void(joined_characters_.insert(PairOf(left, right)))
+    rules.of_characters() ? void(joined_characters_.insert(JoinIds(left, right)))
                           : void(joined_bytes_.set(left << 8 | right));
   }
   for (const auto& [word, id] : vocabulary_.id_of_word) {
@@ -64,7 +64,7 @@ bool BpeEncoder::NeverJoins(int32_t left, int32_t right) const {
            !joined_bytes_.test(left << 8 | right);
   }
   return known_characters_.contains(left) && known_characters_.contains(right) &&
-         !joined_characters_.contains(PairOf(left, right));
+         !joined_characters_.contains(JoinIds(left, right));
 }
 
 void BpeEncoder::FindSplitPairs() {

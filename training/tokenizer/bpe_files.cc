@@ -195,6 +195,16 @@ absl::Status CheckNoAdded(const std::string& folder, const BpeListing& listing) 
                     "give the model's tokenizer.json, which does, instead of the folder");
 }
 
+// GPT-2's token is special also where no file lists it.
+void AddEndOfText(BpeListing* listing) {
+  const std::string text(kEndOfText);
+  const auto is_listed = [&](const AddedToken& token) { return token.text == text; };
+  if (std::any_of(listing->added.begin(), listing->added.end(), is_listed)) return;
+  if (const std::optional<int64_t> id = FindId(*listing, text)) {
+    listing->added.push_back({text, *id, /*special=*/true});
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<AddedToken>> ParseAddedTokens(const std::string& path,
@@ -223,6 +233,7 @@ absl::StatusOr<BpeVocabulary> ReadGpt2Folder(const std::string& folder,
   RETURN_IF_ERROR(CheckNoAdded(folder, listing));
   ASSIGN_OR_RETURN(const Json json, ReadJson(vocab));
   RETURN_IF_ERROR(AddVocab(vocab, json, &listing));
+  AddEndOfText(&listing);
   ASSIGN_OR_RETURN(const std::string lines, ReadFile(merges, "it stands beside vocab.json"));
   RETURN_IF_ERROR(AddMergeLines(merges, lines, &listing));
   AddSettings(settings, /*places_ends=*/true, &listing);

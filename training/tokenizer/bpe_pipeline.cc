@@ -166,14 +166,16 @@ absl::StatusOr<BpeRules> ReadBpeRules(const std::string& path, const Json& json)
     return value.is_string() ? value.get<std::string>() : std::string();
   };
   const std::string prefix = text("continuing_subword_prefix"), suffix = text("end_of_word_suffix");
+  const bool falls_back = IsSet(FindField(model, "byte_fallback"));
   absl::StatusOr<BpeRules> usual = ReadUsualRules(path, json);
   BpeRules rules;
   if (usual.ok() && prefix.empty() && suffix.empty()) {
     rules = *std::move(usual);
   } else {
-    ASSIGN_OR_RETURN(rules.pipeline, ReadTextPipeline(path, json, suffix, !prefix.empty()));
+    ASSIGN_OR_RETURN(rules.pipeline,
+                     ReadTextPipeline(path, json, suffix, !prefix.empty() || falls_back));
     rules.words = nullptr;
-    rules.byte_fallback = IsSet(FindField(model, "byte_fallback"));
+    rules.byte_fallback = falls_back;
     rules.ignore_merges = IsSet(FindField(model, "ignore_merges"));
     rules.subword_prefix = prefix;
     rules.word_suffix = suffix;

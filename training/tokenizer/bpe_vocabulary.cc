@@ -201,7 +201,7 @@ class Builder {
       const auto it = ids_.find(absl::StrFormat("<0x%02X>", byte));
       if (it != ids_.end()) {
         made_.id_of_byte[byte] = it->second;
-      } else if (!made_.rules.pipeline) {
+      } else if (!made_.rules.drops_unknown) {
         return InputError(where_, absl::StrFormat("has no token <0x%02X>, for a byte", byte),
                           "its model sets byte_fallback: take the file as it was published");
       }

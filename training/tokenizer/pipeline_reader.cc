@@ -27,7 +27,7 @@ absl::Status BadStep(const std::string& path, const Json& step) {
                     "download it again");
 }
 
-std::string TextOf(const Json& value) {
+std::string ToText(const Json& value) {
   return value.is_string() ? value.get<std::string>() : std::string();
 }
 
@@ -87,13 +87,13 @@ absl::StatusOr<NormalizerStep> ReadNormalizerStep(const std::string& path, const
   }
   if (type == "Prepend") {
     if (!FindField(step, "prepend").is_string()) return BadStep(path, step);
-    return NormalizerStep{.kind = Kind::kPrepend, .text = TextOf(FindField(step, "prepend"))};
+    return NormalizerStep{.kind = Kind::kPrepend, .text = ToText(FindField(step, "prepend"))};
   }
   if (type == "Replace") {
     if (!FindField(step, "content").is_string()) return BadStep(path, step);
-    NormalizerStep made{.kind = Kind::kReplace, .text = TextOf(FindField(step, "content"))};
+    NormalizerStep made{.kind = Kind::kReplace, .text = ToText(FindField(step, "content"))};
     ASSIGN_OR_RETURN(made.pattern, ReadPattern(path, step));
-    made.literal = TextOf(FindField(FindField(step, "pattern"), "String"));
+    made.literal = ToText(FindField(FindField(step, "pattern"), "String"));
     return made;
   }
   return Unsupported(path, "normalizer", step);
@@ -130,7 +130,7 @@ class SplitReader {
       return AddSet(PunctuationSet(), Behavior::kIsolated);
     }
     if (type == "CharDelimiterSplit") {
-      const std::string delimiter = TextOf(FindField(step, "delimiter"));
+      const std::string delimiter = ToText(FindField(step, "delimiter"));
       if (delimiter.empty()) return BadStep(path_, step);
       ASSIGN_OR_RETURN(PatternPointer pattern,
                        MakePattern(path_, step, SplitPattern::Make(RegexOfText(delimiter))));
@@ -187,7 +187,7 @@ class SplitReader {
 
   absl::Status ReadMetaspace(const Json& step) {
     SplitStep write{.kind = SplitStep::Kind::kWriteSpaces,
-                    .mark = TextOf(FindField(step, "replacement")),
+                    .mark = ToText(FindField(step, "replacement")),
                     .space = SpaceInFront::kUnlessThere};
     if (write.mark.empty() || DecodeCharacter(write.mark).bytes != write.mark.size()) {
       return BadStep(path_, step);
@@ -224,13 +224,13 @@ absl::Status AddDecoderStep(const std::string& path, const Json& step, TextPipel
   if (type == "ByteLevel") return add(Kind::kAlphabet, "", "");
   if (type == "ByteFallback") return add(Kind::kByteFallback, "", "");
   if (type == "Metaspace") {
-    return add(Kind::kReplace, TextOf(FindField(step, "replacement")), " ");
+    return add(Kind::kReplace, ToText(FindField(step, "replacement")), " ");
   }
-  if (type == "BPEDecoder") return add(Kind::kReplace, TextOf(FindField(step, "suffix")), " ");
+  if (type == "BPEDecoder") return add(Kind::kReplace, ToText(FindField(step, "suffix")), " ");
   if (type == "Replace") {
     const Json& from = FindField(FindField(step, "pattern"), "String");
     if (from.is_string()) {
-      return add(Kind::kReplace, TextOf(from), TextOf(FindField(step, "content")));
+      return add(Kind::kReplace, ToText(from), ToText(FindField(step, "content")));
     }
     return UnsupportedTokenizer(path,
                                 "its decoder replaces by " + JsonText(FindField(step, "pattern")));
@@ -244,7 +244,7 @@ absl::Status AddDecoderStep(const std::string& path, const Json& step, TextPipel
 absl::StatusOr<std::shared_ptr<const TextPipeline>> ReadTextPipeline(const std::string& path,
                                                                      const Json& json,
                                                                      const std::string& suffix,
-                                                                     bool prefixed) {
+                                                                     bool of_characters) {
   auto made = std::make_shared<TextPipeline>();
   const Json &normalizer = FindField(json, "normalizer"), &split = FindField(json, "pre_tokenizer");
   const Json& decoder = FindField(json, "decoder");
@@ -257,7 +257,7 @@ absl::StatusOr<std::shared_ptr<const TextPipeline>> ReadTextPipeline(const std::
   for (size_t i = 0; i < steps.size(); ++i) {
     RETURN_IF_ERROR(reader.Read(*steps[i], i + 1 == steps.size()));
   }
-  if (made->of_bytes && (prefixed || !suffix.empty())) {
+  if (made->of_bytes && (of_characters || !suffix.empty())) {
     made->of_bytes = false;
     made->words.Add({.kind = SplitStep::Kind::kAlphabet});
   }

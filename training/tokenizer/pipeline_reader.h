@@ -11,11 +11,11 @@
 namespace oneflow {
 
 // `json`: the content of `path`. `suffix`: what the model writes after the last character of a
-// word, `prefixed`: it writes something before others; words with either are of characters. Errors
+// word, `of_characters`: words are of characters, whatever splits them. Errors
 // name a step that is not supported, or is not valid.
 absl::StatusOr<std::shared_ptr<const TextPipeline>> ReadTextPipeline(const std::string& path,
                                                                      const nlohmann::json& json,
                                                                      const std::string& suffix,
-                                                                     bool prefixed);
+                                                                     bool of_characters);
 
 }  // namespace oneflow

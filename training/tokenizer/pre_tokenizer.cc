@@ -9,7 +9,7 @@
 namespace oneflow {
 namespace {
 
-using StepKind = SplitStep::Kind;
+using SplitKind = SplitStep::Kind;
 using Behavior = SplitStep::Behavior;
 using Effect = PreTokenizer::SplitEffect;
 
@@ -95,12 +95,12 @@ void PreTokenizer::SplitFrom(size_t step, std::string_view text, bool first,
   if (step == steps_.size()) return on_word(text);
   const SplitStep& one = steps_[step];
   switch (one.kind) {
-    case StepKind::kSplit: return SplitByPattern(step, text, first, on_word);
-    case StepKind::kSpaceInFront:
+    case SplitKind::kSplit: return SplitByPattern(step, text, first, on_word);
+    case SplitKind::kSpaceInFront:
       if (text.starts_with(' ')) return SplitFrom(step + 1, text, first, on_word);
       return SplitFrom(step + 1, " " + std::string(text), first, on_word);
-    case StepKind::kAlphabet: return SplitFrom(step + 1, WriteInAlphabet(text), first, on_word);
-    case StepKind::kWriteSpaces: {
+    case SplitKind::kAlphabet: return SplitFrom(step + 1, WriteInAlphabet(text), first, on_word);
+    case SplitKind::kWriteSpaces: {
       std::string written;
       const bool has_mark = text.starts_with(' ') || text.starts_with(one.mark);
       const bool adds = one.space == SpaceInFront::kUnlessThere ||
@@ -139,7 +139,7 @@ PreTokenizer::SplitEffect PreTokenizer::FindSplitEffect(int32_t* left, int32_t* 
   });
   for (const SplitStep& step : steps_) {
     switch (step.kind) {
-      case StepKind::kSplit: {
+      case SplitKind::kSplit: {
         const Effect effect = FindEffect(step, *left, *right);
         if (effect == Effect::kOther || (effect == Effect::kNone && marks_first && *right != ' ')) {
           return Effect::kOther;
@@ -147,14 +147,14 @@ PreTokenizer::SplitEffect PreTokenizer::FindSplitEffect(int32_t* left, int32_t* 
         if (effect == Effect::kNone) return effect;
         break;
       }
-      case StepKind::kSpaceInFront:
+      case SplitKind::kSpaceInFront:
         if (*right != ' ') return Effect::kOther;
         break;
-      case StepKind::kAlphabet:
+      case SplitKind::kAlphabet:
         if (*left >= 128 || *right >= 128) return Effect::kOther;
         *left = ByteAlphabet()[*left], *right = ByteAlphabet()[*right];
         break;
-      case StepKind::kWriteSpaces: {
+      case SplitKind::kWriteSpaces: {
         const int32_t mark = DecodeCharacter(step.mark).code;
         if (*left == ' ') *left = mark;
         if (*right == ' ') *right = mark;

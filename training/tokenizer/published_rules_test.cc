@@ -175,58 +175,6 @@ TEST_CASE("the hash of a tokenizer covers its rules") {
   CHECK(hashes.size() == count);
 }
 
-TEST_CASE("rules that are not supported are refused by name") {
-  const TemporaryDirectory dir;
-  const auto refused = [&](const char* base, auto change) {
-    Json json = ReadJson(kData + base);
-    change(json);
-    const auto tokenizer = LoadTokenizer(dir.Write("t.json", JsonText(json)));
-    REQUIRE_FALSE(tokenizer.ok());
-    return std::string(tokenizer.status().message());
-  };
-  const auto llama3 = [&](auto change) { return refused("llama3.json", change); };
-  const auto llama2 = [&](auto change) { return refused("llama2.json", change); };
-  const auto splits = [](Json& j) -> Json& { return j["pre_tokenizer"]["pretokenizers"]; };
-  CHECK_THAT(llama3([&](Json& j) { splits(j)[0]["pattern"]["Regex"] = "\\p{N}"; }),
-             Catch::Contains(
-                 R"(its pre-tokenizer splits by {"Regex":"\\p{N}"}; supported are byte-level)"));
-  CHECK_THAT(llama3([&](Json& j) { splits(j)[0]["behavior"] = "Removed"; }),
-             Catch::Contains("does not isolate what its pattern finds"));
-  CHECK_THAT(llama3([&](Json& j) { splits(j)[0]["invert"] = true; }),
-             Catch::Contains("does not isolate what its pattern finds"));
-  CHECK_THAT(llama3([&](Json& j) { splits(j)[1]["use_regex"] = true; }),
-             Catch::Contains("does not split it or splits it twice"));
-  CHECK_THAT(llama3([&](Json& j) {
-               splits(j)[0] = {{"type", "Digits"}};
-             }),
-             Catch::Contains("its pre-tokenizer is a sequence of \"Digits\", \"ByteLevel\""));
-  CHECK_THAT(llama3([&](Json& j) {
-               j["normalizer"] = {{"type", "NFKC"}};
-             }),
-             Catch::Contains("it normalizes text (\"NFKC\")"));
-  CHECK_THAT(llama2([&](Json& j) {
-               j["pre_tokenizer"] = {{"type", "Whitespace"}};
-             }),
-             Catch::Contains("its pre-tokenizer is \"Whitespace\""));
-  CHECK_THAT(llama2([&](Json& j) { j["normalizer"]["normalizers"][0]["prepend"] = "x"; }),
-             Catch::Contains("it normalizes text (a sequence of \"Prepend\", \"Replace\")"));
-  const auto metaspace = [&](const char* key, Json value) {
-    return llama2([&](Json& j) {
-      j.merge_patch(ReadJson(kData + "expected_mistral.json")["patch"]);
-      j["pre_tokenizer"][key] = std::move(value);
-    });
-  };
-  CHECK_THAT(metaspace("split", true), Catch::Contains("splits a text at spaces (Metaspace)"));
-  CHECK_THAT(metaspace("prepend_scheme", "odd"), Catch::Contains("the prepend_scheme \"odd\""));
-  CHECK_THAT(metaspace("replacement", "_"), Catch::Contains("its pre-tokenizer is \"Metaspace\""));
-  CHECK_THAT(llama2([&](Json& j) {
-               Json& vocab = j["model"]["vocab"];
-               vocab["odd"] = vocab["<0x41>"];
-               vocab.erase("<0x41>");
-             }),
-             Catch::Contains("has no token <0x41>, for a byte"));
-}
-
 TEST_CASE("the composed form of a text") {
   CHECK(ComposeNfc("cafe\u0301") == "café");
   CHECK(ComposeNfc("plain") == "plain");

@@ -102,14 +102,18 @@ absl::StatusOr<RegexItem> ReadEscape(RegexReader* reader) {
 }
 
 // "[:alpha:]" and "[:^alpha:]"; nothing where there is none.
-std::optional<CodeSet> TakePosixClass(RegexReader* reader) {
-  std::string_view rest = reader->rest();
+absl::StatusOr<std::optional<CodeSet>> TakePosixClass(RegexReader* reader) {
+  const std::string_view rest = reader->rest();
   if (!rest.starts_with("[:")) return std::nullopt;
   const bool negative = rest.substr(2).starts_with('^');
-  const size_t begin = negative ? 3 : 2, end = rest.find(":]", begin);
-  if (end == std::string_view::npos || end - begin > 20) return std::nullopt;
-  const CodeSet* set = FindUnicodeSet(rest.substr(begin, end - begin));
-  if (set == nullptr) return std::nullopt;
+  const size_t begin = negative ? 3 : 2,
+               end = rest.find_first_not_of("abcdefghijklmnopqrstuvwxyz", begin);
+  if (end == std::string_view::npos || !rest.substr(end).starts_with(":]")) return std::nullopt;
+  const std::string_view name = rest.substr(begin, end - begin);
+  const CodeSet* set = FindUnicodeSet(name);
+  if (set == nullptr) {
+    return RegexError(absl::StrCat("the class [:", ToAbsl(name), ":] is not known"));
+  }
   reader->Skip(end + 2);
   return negative ? set->Complement() : *set;
 }
@@ -149,7 +153,8 @@ class ClassParser {
   }
 
   absl::Status ParseOne() {
-    if (const std::optional<CodeSet> posix = TakePosixClass(reader_)) {
+    ASSIGN_OR_RETURN(const std::optional<CodeSet> posix, TakePosixClass(reader_));
+    if (posix) {
       set_ = set_.Or(*posix);
       return absl::OkStatus();
     }

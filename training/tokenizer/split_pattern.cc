@@ -15,7 +15,7 @@ namespace oneflow {
 namespace {
 
 // Steps of one match, after which RegexProgram takes over; and PCRE2's memory for one.
-constexpr uint32_t kMostSteps = 1 << 20;
+constexpr uint32_t kMostSteps = 1 << 17;
 constexpr uint32_t kMostHeap = 64 << 10;  // KiB
 constexpr size_t kLeastStack = 32 << 10, kMostStack = 1 << 20;
 
@@ -147,6 +147,7 @@ absl::StatusOr<SplitPattern> SplitPattern::Make(const SplitRegex& regex) {
 
 void SplitPattern::Translate(std::string_view text) const {
   kinds_of_.Translate(text, &kinds_, &offsets_);
+  is_hard_ = false;
 }
 
 bool SplitPattern::Find(size_t from, size_t* begin, size_t* end) const {
@@ -159,14 +160,19 @@ bool SplitPattern::Find(size_t from, size_t* begin, size_t* end) const {
     }
     return false;
   }
+  const auto by_program = [&] {
+    *begin = program_.Find(kinds_, from, end);
+    return *begin != kNone;
+  };
+  if (is_hard_) return by_program();
   const auto* text = reinterpret_cast<PCRE2_SPTR>(kinds_.data());
   const Compiled& c = *compiled_;
   const int found = c.jit ? pcre2_jit_match(c.code, text, kinds_.size(), from, 0, c.data, c.context)
                           : pcre2_match(c.code, text, kinds_.size(), from, 0, c.data, c.context);
   if (found == PCRE2_ERROR_NOMATCH) return false;
   if (found < 0) {  // a limit
-    *begin = program_.Find(kinds_, from, end);
-    return *begin != kNone;
+    is_hard_ = true;
+    return by_program();
   }
   const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(c.data);
   *begin = ends[0];
@@ -175,11 +181,17 @@ bool SplitPattern::Find(size_t from, size_t* begin, size_t* end) const {
 }
 
 bool SplitPattern::MayNeedBoth(int32_t left, int32_t right) const {
-  return program_.MayNeedBoth(kinds_of_.Find(left), kinds_of_.Find(right));
+  const uint8_t a = kinds_of_.Find(left), b = kinds_of_.Find(right);
+  const auto [it, is_new] = needs_.try_emplace(a << 8 | b, false);
+  if (is_new) it->second = program_.MayNeedBoth(a, b);
+  return it->second;
 }
 
 bool SplitPattern::AlwaysMatches(int32_t code) const {
-  return program_.AlwaysMatches(kinds_of_.Find(code));
+  const uint8_t kind = kinds_of_.Find(code);
+  const auto [it, is_new] = matches_.try_emplace(kind, false);
+  if (is_new) it->second = program_.AlwaysMatches(kind);
+  return it->second;
 }
 
 bool SplitPattern::MayContain(int32_t code) const {

@@ -6,7 +6,8 @@
 //
 // A text is translated into kinds of characters (regex_program.h), and PCRE2 matches these. So
 // invalid UTF-8 cannot reach it, and sets are exactly those of unicode_sets.h, whatever version of
-// Unicode PCRE2 has. A match that takes it too many steps is found by RegexProgram instead. The
+// Unicode PCRE2 has. From a match on that takes it too many steps, RegexProgram finds the
+// matches of a text instead. The
 // patterns of word_split.h are matched there.
 #pragma once
 
@@ -17,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "training/tokenizer/regex_program.h"
 #include "training/tokenizer/split_regex.h"
@@ -82,7 +84,10 @@ class SplitPattern {
   bool is_single_ = false;
   // The text that is searched.
   mutable std::string kinds_;
+  // What was asked of the program: by kinds.
+  mutable absl::flat_hash_map<int, bool> needs_, matches_;
   mutable std::vector<size_t> offsets_;
+  mutable bool is_hard_ = false;  // PCRE2 reached a limit in it
 };
 
 }  // namespace oneflow

@@ -15,7 +15,7 @@ namespace oneflow {
 namespace {
 
 using Node = SplitRegex::Node;
-using Kind = Node::Kind;
+using NodeKind = Node::Kind;
 using Greed = Node::Greed;
 
 constexpr int kMostRepeats = 1000;
@@ -24,15 +24,15 @@ constexpr int kDeepest = 200;  // groups in groups
 // The characters that a node takes; none: not always as many.
 std::optional<int> FindWidth(const Node& node) {
   switch (node.kind) {
-    case Kind::kSet: return 1;
-    case Kind::kLook: return 0;
-    case Kind::kAtomic: return FindWidth(node.parts[0]);
-    case Kind::kRepeat: {
+    case NodeKind::kSet: return 1;
+    case NodeKind::kLook: return 0;
+    case NodeKind::kAtomic: return FindWidth(node.parts[0]);
+    case NodeKind::kRepeat: {
       const std::optional<int> one = FindWidth(node.parts[0]);
       if (!one || node.least != node.most) return std::nullopt;
       return *one * node.least;
     }
-    case Kind::kSequence: {
+    case NodeKind::kSequence: {
       int sum = 0;
       for (const Node& part : node.parts) {
         const std::optional<int> one = FindWidth(part);
@@ -41,7 +41,7 @@ std::optional<int> FindWidth(const Node& node) {
       }
       return sum;
     }
-    case Kind::kChoice: break;
+    case NodeKind::kChoice: break;
   }
   const std::optional<int> first = FindWidth(node.parts[0]);
   for (const Node& part : node.parts) {
@@ -69,18 +69,20 @@ class RegexParser {
     const auto it = std::find(made_.sets.begin(), made_.sets.end(), set);
     const size_t index = it - made_.sets.begin();
     if (it == made_.sets.end()) made_.sets.push_back(std::move(set));
-    return {.kind = Kind::kSet, .set = index};
+    return {.kind = NodeKind::kSet, .set = index};
   }
 
   static Node MakeLook(Node node, bool negative, int behind) {
-    return {
-        .kind = Kind::kLook, .parts = {std::move(node)}, .negative = negative, .behind = behind};
+    return {.kind = NodeKind::kLook,
+            .parts = {std::move(node)},
+            .negative = negative,
+            .behind = behind};
   }
   static Node MakeChoice(Node a, Node b) {
-    return {.kind = Kind::kChoice, .parts = {std::move(a), std::move(b)}};
+    return {.kind = NodeKind::kChoice, .parts = {std::move(a), std::move(b)}};
   }
   static Node MakeSequence(Node a, Node b) {
-    return {.kind = Kind::kSequence, .parts = {std::move(a), std::move(b)}};
+    return {.kind = NodeKind::kSequence, .parts = {std::move(a), std::move(b)}};
   }
 
   Node AtBegin() { return MakeLook(MakeSet(CodeSet::All()), true, 1); }
@@ -97,8 +99,8 @@ class RegexParser {
 
   absl::StatusOr<Node> ParseChoice() {
     if (++depth_ > kDeepest) return RegexError("its groups are too deep");
-    const Flags flags = flags_;  // (?i) acts to the end of the group
-    Node choice{.kind = Kind::kChoice};
+    const Flags flags = flags_;
+    Node choice{.kind = NodeKind::kChoice};
     do {
       ASSIGN_OR_RETURN(Node sequence, ParseSequence());
       choice.parts.push_back(std::move(sequence));
@@ -112,10 +114,15 @@ class RegexParser {
     Node sequence;
     literal_ = 0;
     while (!reader_.AtEnd() && reader_.Peek() != '|' && reader_.Peek() != ')') {
+      const std::string_view before = reader_.rest();
       const std::optional<bool> flags = TakeFlags();
-      if (flags.has_value()) {
-        if (!*flags) return RegexError("it sets a flag that is not supported");
-        continue;
+      if (flags == false) return RegexError("it sets a flag that is not supported");
+      if (flags) {
+        if (before.starts_with("(?#")) continue;
+        // a(?i)b|c is a(?i:b|c).
+        ASSIGN_OR_RETURN(Node rest, ParseChoice());
+        sequence.parts.push_back(std::move(rest));
+        return sequence;
       }
       ASSIGN_OR_RETURN(Node atom, ParseAtom());
       RETURN_IF_ERROR(ParseQuantifiers(&atom));
@@ -171,8 +178,7 @@ class RegexParser {
         return MakeSet(flags_.dot_all ? CodeSet::All() : CodeSet::One('\n').Complement());
       case '^':  // at the begin of each line
         reader_.Next();
-        return MakeChoice(AtBegin(), MakeSequence(MakeLook(LineEnd(), false, 1),
-                                                  MakeLook(MakeSet(CodeSet::All()), false, 0)));
+        return MakeLook(MakeSet(CodeSet::One('\n').Complement()), true, 1);
       case '$':  // at the end of each line
         reader_.Next();
         return MakeLook(MakeSet(CodeSet::One('\n').Complement()), true, 0);
@@ -204,12 +210,10 @@ class RegexParser {
         return RegexError(absl::StrCat("it finds \"", ToAbsl(pair), "\" in any case"));
       }
     }
-    if (next < 128 || WithOtherCases(CodeSet::One(next)) != CodeSet::One(next)) {
-      return absl::OkStatus();
-    }
-    return next == 0xdf || next >= 0xfb00
-               ? RegexError("it finds a character in any case that has several letters in another")
-               : absl::OkStatus();
+    constexpr int32_t kSharpS = 0xdf, kCapitalSharpS = 0x1e9e;
+    const bool ligature = next >= 0xfb00 && next <= 0xfb17;
+    if (next != kSharpS && next != kCapitalSharpS && !ligature) return absl::OkStatus();
+    return RegexError("it finds a character in any case that has several letters in another");
   }
 
   std::optional<Node> TakeAnchor() {
@@ -229,7 +233,7 @@ class RegexParser {
       case 'B': return take(WordBoundary(true));
       case 'R':
         return take(
-            {.kind = Kind::kAtomic,
+            {.kind = NodeKind::kAtomic,
              .parts = {MakeChoice(MakeSequence(MakeSet(CodeSet::One('\r')), LineEnd()),
                                   MakeSet({{0x0a, 0x0d}, {0x85, 0x85}, {0x2028, 0x2029}}))}});
       default: return std::nullopt;
@@ -269,7 +273,7 @@ class RegexParser {
     flags_ = flags;
     literal_ = 0;
     if (!reader_.Take(')')) return RegexError("a \"(\" has no \")\"");
-    if (type == Type::kAtomic) return Node{.kind = Kind::kAtomic, .parts = {std::move(inner)}};
+    if (type == Type::kAtomic) return Node{.kind = NodeKind::kAtomic, .parts = {std::move(inner)}};
     if (type == Type::kPlain) return inner;
     return behind ? MakeBehind(std::move(inner), negative)
                   : MakeLook(std::move(inner), negative, 0);
@@ -277,9 +281,10 @@ class RegexParser {
 
   // Each choice looks behind by a width of its own.
   static absl::StatusOr<Node> MakeBehind(Node inner, bool negative) {
-    Node made{.kind = negative ? Kind::kSequence : Kind::kChoice};
+    Node made{.kind = negative ? NodeKind::kSequence : NodeKind::kChoice};
     std::vector<Node> choices;
-    inner.kind == Kind::kChoice ? choices.swap(inner.parts) : choices.push_back(std::move(inner));
+    inner.kind == NodeKind::kChoice ? choices.swap(inner.parts)
+                                    : choices.push_back(std::move(inner));
     for (Node& choice : choices) {
       const std::optional<int> width = FindWidth(choice);
       if (!width || *width == 0) {
@@ -291,7 +296,7 @@ class RegexParser {
   }
 
   static Node MakeRepeat(Node part, int least, int most, Greed greed) {
-    return {.kind = Kind::kRepeat,
+    return {.kind = NodeKind::kRepeat,
             .parts = {std::move(part)},
             .least = least,
             .most = most,
@@ -367,7 +372,7 @@ SplitRegex RegexOfText(std::string_view text) {
   SplitRegex made;
   while (!text.empty()) {
     const DecodedCharacter c = DecodeCharacter(text);
-    made.root.parts.push_back({.kind = Kind::kSet, .set = made.sets.size()});
+    made.root.parts.push_back({.kind = NodeKind::kSet, .set = made.sets.size()});
     made.sets.push_back(CodeSet::One(c.code));
     text.remove_prefix(c.bytes);
   }
@@ -376,7 +381,7 @@ SplitRegex RegexOfText(std::string_view text) {
 
 SplitRegex RegexOfSet(CodeSet set) {
   SplitRegex made;
-  made.root = {.kind = Kind::kSet, .set = 0};
+  made.root = {.kind = NodeKind::kSet, .set = 0};
   made.sets.push_back(std::move(set));
   return made;
 }

@@ -10,7 +10,7 @@
 namespace oneflow {
 namespace {
 
-using StepKind = NormalizerStep::Kind;
+using NormalizerKind = NormalizerStep::Kind;
 
 // Applies `change`, which appends what a character becomes, to each.
 template <typename Change>
@@ -55,22 +55,22 @@ std::string Replace(const NormalizerStep& step, std::string_view text) {
 
 std::string Apply(const NormalizerStep& step, std::string_view text) {
   switch (step.kind) {
-    case StepKind::kForm: return Normalize(text, step.form);
-    case StepKind::kLowercase:
+    case NormalizerKind::kForm: return Normalize(text, step.form);
+    case NormalizerKind::kLowercase:
       return MapCharacters(text, [](int32_t code, std::string_view, std::string* made) {
         AppendLowercase(code, made);
       });
-    case StepKind::kStripAccents:
+    case NormalizerKind::kStripAccents:
       return MapCharacters(text, [](int32_t code, std::string_view bytes, std::string* made) {
         if (code < 0x300 || !CombiningMarkSet().Contains(code)) *made += bytes;
       });
-    case StepKind::kStrip:
+    case NormalizerKind::kStrip:
       if (step.left) text.remove_prefix(SpaceAtBegin(text));
       if (step.right) text.remove_suffix(SpaceAtEnd(text));
       return std::string(text);
-    case StepKind::kPrepend: return text.empty() ? "" : step.text + std::string(text);
-    case StepKind::kReplace: return Replace(step, text);
-    case StepKind::kByteLevel: return WriteInAlphabet(text);
+    case NormalizerKind::kPrepend: return text.empty() ? "" : step.text + std::string(text);
+    case NormalizerKind::kReplace: return Replace(step, text);
+    case NormalizerKind::kByteLevel: return WriteInAlphabet(text);
   }
   return std::string(text);
 }
@@ -93,14 +93,14 @@ std::string TextNormalizer::Normalize(std::string_view text) const {
 bool TextNormalizer::KeepsSplit(int32_t* left, int32_t* right) const {
   for (const NormalizerStep& step : steps_) {
     switch (step.kind) {
-      case StepKind::kForm:
-      case StepKind::kStripAccents: break;  // of ASCII
-      case StepKind::kLowercase: *left = LowerCase(*left), *right = LowerCase(*right); break;
-      case StepKind::kStrip:
+      case NormalizerKind::kForm:
+      case NormalizerKind::kStripAccents: break;  // of ASCII
+      case NormalizerKind::kLowercase: *left = LowerCase(*left), *right = LowerCase(*right); break;
+      case NormalizerKind::kStrip:
         if (WhiteSpaceSet().Contains(*left) || WhiteSpaceSet().Contains(*right)) return false;
         break;
-      case StepKind::kPrepend: return false;
-      case StepKind::kReplace: {
+      case NormalizerKind::kPrepend: return false;
+      case NormalizerKind::kReplace: {
         const int32_t found = OnlyCharacter(step.literal), by = OnlyCharacter(step.text);
         if (found >= 0 && by >= 0) {
           if (*left == found) *left = by;
@@ -111,7 +111,7 @@ bool TextNormalizer::KeepsSplit(int32_t* left, int32_t* right) const {
         }
         break;
       }
-      case StepKind::kByteLevel:
+      case NormalizerKind::kByteLevel:
         // Other characters are several.
         if (*left >= 128 || *right >= 128) return false;
         *left = ByteAlphabet()[*left], *right = ByteAlphabet()[*right];
@@ -122,8 +122,9 @@ bool TextNormalizer::KeepsSplit(int32_t* left, int32_t* right) const {
 }
 
 bool TextNormalizer::prepends() const {
-  return std::any_of(steps_.begin(), steps_.end(),
-                     [](const NormalizerStep& step) { return step.kind == StepKind::kPrepend; });
+  return std::any_of(steps_.begin(), steps_.end(), [](const NormalizerStep& step) {
+    return step.kind == NormalizerKind::kPrepend;
+  });
 }
 
 }  // namespace oneflow

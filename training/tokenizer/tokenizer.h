@@ -2,9 +2,7 @@
 //
 //   bytes          a byte is a token; ids 0 .. 255
 //   gpt2:FOLDER    byte-pair encoding of GPT-2's vocab.json and merges.txt in FOLDER
-//   FILE.json      byte-pair encoding of a tokenizer.json of Hugging Face: GPT-2's, or as of Llama
-//   2,
-//                  Llama 3, Mistral and Qwen
+//   FILE.json      byte-pair encoding of a tokenizer.json of Hugging Face (docs/data.md)
 //   FILE.model     a unigram or BPE model of sentencepiece
 //   FOLDER         the tokenizer of this folder: tokenizer.json, tokenizer.model, or GPT-2's files
 //
@@ -19,7 +17,8 @@
 // Guarantees: any bytes can be encoded, also invalid UTF-8, and the bytes of the ids, one after the
 // other, equal the text. The exceptions are sentencepiece, which returns the text as changed by its
 // normalizer and its unknown piece, with a space in front; and a tokenizer.json that normalizes: it
-// returns the text in its composed form (NFC), or with a space in front. Text is only text:
+// returns the normalized text. One whose vocabulary lacks a byte leaves it out, or has its unknown
+// token instead, as the library does. Text is only text:
 // "<|endoftext|>" in it does not become the special token, unless the tokenizer was loaded to find
 // special tokens:
 //

@@ -9,10 +9,10 @@
 #include <span>
 #include <string>
 
+#include "training/tokenizer/unicode_tables.h"
+
 namespace oneflow {
 namespace {
-
-#include "training/tokenizer/unicode_tables.inc"
 
 constexpr int kCategories = UTF8PROC_CATEGORY_CO + 1;
 
@@ -116,6 +116,11 @@ std::map<std::string, CodeSet, std::less<>> MakeSets() {
   sets["rustword"] =
       sets["l"].Or(sets["m"]).Or(sets["nd"]).Or(sets["nl"]).Or(sets["pc"]).Or(CircledLetters());
   sets["word"] = sets["rustword"].Or({{0xb2, 0xb3}, {0xb9, 0xb9}, {0xbc, 0xbe}});
+  sets["alpha"] = sets["alphabetic"] = sets["l"]
+                                           .Or(sets["m"].Without(SetOfRanges(kNotAlphabetic)))
+                                           .Or(sets["nl"])
+                                           .Or(CircledLetters());
+  sets["alnum"] = sets["alpha"].Or(sets["nd"]);
   for (const Script& script : kScripts) sets[std::string(script.name)] = CodeSet(script.ranges);
   return sets;
 }

@@ -72,13 +72,14 @@ bool IsWordCharacter(std::string_view text) {
 
 constexpr std::string_view kContractions[] = {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"};
 
-char LowerCase(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+char LowerAscii(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 // True where `text` begins with `word`, which is ASCII.
 bool BeginsWith(std::string_view text, std::string_view word, bool any_case) {
   if (!any_case) return text.starts_with(word);
-  return text.size() >= word.size() && std::equal(word.begin(), word.end(), text.begin(),
-                                                  [](char a, char b) { return a == LowerCase(b); });
+  return text.size() >= word.size() &&
+         std::equal(word.begin(), word.end(), text.begin(),
+                    [](char a, char b) { return a == LowerAscii(b); });
 }
 
 size_t Contraction(std::string_view text, bool any_case) {

@@ -10,8 +10,8 @@
 // White_Space. A byte that is no part of valid UTF-8 counts as a character of no class. Every byte
 // belongs to exactly one word, so words can be encoded one by one.
 //
-// It is not an engine of regular expressions: the patterns are matched by hand, and others are
-// unknown.
+// It is not an engine of regular expressions: the patterns are matched by hand. Others are
+// split_pattern.h's.
 //
 //   const WordPattern& words = kLlama3Words;
 //   for (size_t at = 0; at < text.size();) { size_t end = WordEnd(words, text, at); ...; at = end;

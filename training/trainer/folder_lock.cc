@@ -13,7 +13,7 @@
 
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
-#include "training/checkpoint/durable.h"
+#include "training/files/durable.h"
 
 namespace oneflow {
 namespace {

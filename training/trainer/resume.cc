@@ -17,7 +17,10 @@
 #include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/tensor/mesh.h"
 #include "oneflow_core/tensor/tensor_proto.h"
+#include "training/checkpoint/base.h"
 #include "training/checkpoint/old_train.h"
+#include "training/hugging_face/adapter_config.h"
+#include "training/hugging_face/find_model.h"
 
 namespace oneflow {
 namespace {
@@ -178,6 +181,18 @@ std::string FindCause(const absl::Status& status) {
   return std::string(cause);
 }
 
+// The sizes of its inputs become those of `from`.
+void TakeInputs(const proto::Graph& from, proto::Graph* graph) {
+  std::map<std::string_view, const proto::Op*> inputs;
+  for (const proto::Op& op : from.op()) {
+    if (op.kind() == "input") inputs[op.name()] = &op;
+  }
+  for (proto::Op& op : *graph->mutable_op()) {
+    const auto input = inputs.find(op.name());
+    if (input != inputs.end()) *op.mutable_shape() = input->second->shape();
+  }
+}
+
 }  // namespace
 
 RunFacts CollectFacts(const CheckpointReader& checkpoint) {
@@ -210,11 +225,12 @@ void WarnOfChanges(const std::string& folder, const RunFacts& was, const RunFact
   }
 }
 
-void WarnOfGraph(const std::string& folder, const CheckpointReader& checkpoint,
-                 const proto::Plan& plan, const Notice& notice) {
+void WarnOfGraph(const std::string& folder, const proto::Graph& graph, const proto::Plan& plan,
+                 const Notice& notice) {
   RunFacts was, now;
-  was.graph = checkpoint.graph();
+  was.graph = graph;
   now.graph = plan.graph();
+  if (IsModelFolder(folder)) TakeInputs(plan.graph(), &was.graph);
   WarnOfChanges(folder, was, now, notice);
 }
 
@@ -250,6 +266,27 @@ absl::Status CheckMixture(const std::string& folder, const MixtureParts& was,
                     "resume with the same files and weights, which order the data");
 }
 
+absl::Status CheckRecords(const std::string& folder, const RecordsId& was, const RecordsId& now) {
+  if (was == now) return absl::OkStatus();
+  const auto text = [](const RecordsId& records) {
+    if (records.count == 0) return std::string("samples that begin at any position");
+    return absl::StrCat(records.epochs ? "epochs of " : "draws from ", records.count, " records");
+  };
+  if (was.epochs != now.epochs || (was.count == 0) != (now.count == 0)) {
+    return InputError(
+        was.epochs != now.epochs ? "--epochs" : "--data",
+        absl::StrCat("the run reads ", text(now), ", but ", folder, " was trained on ", text(was)),
+        "resume as that run began, or begin a new one by --init_from=" + folder);
+  }
+  return InputError(
+      "--data",
+      absl::StrCat("has ", now.count, " records, but ", folder, " was trained on ",
+                   was.count == now.count ? "others of that number" : absl::StrCat(was.count)),
+      "resume with the same files, sequence, --documents, --eval_fraction and --long_chats, which "
+      "order the data, or begin a new run by --init_from=" +
+          folder);
+}
+
 absl::StatusOr<bool> GoesOn(std::string_view resume, const std::string& dir, const Notice& notice) {
   if (resume != "true" && resume != "auto") return false;
   const absl::StatusOr<std::string> latest = LatestCheckpoint(dir);
@@ -282,8 +319,21 @@ absl::StatusOr<std::string> FindStepFolder(const std::string& flag, const std::s
   return CheckpointToUse(path, notice);
 }
 
-absl::Status VerifyCheckpoint(const std::string& folder, const proto::Plan& plan, RankRange ranks) {
-  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
+absl::StatusOr<std::string> FindWeightsFolder(const std::string& flag, const std::string& path,
+                                              const Notice& notice) {
+  if (IsModelFolder(path)) return FindModel(path);
+  if (IsAdapterFolder(path)) {
+    return InputError(
+        flag + "=" + path, "is an adapter of PEFT",
+        "make a checkpoint of it: oneflow import --from=" + path + " --base=FOLDER --out=FOLDER");
+  }
+  return FindStepFolder(flag, path, notice);
+}
+
+absl::Status VerifyCheckpoint(const std::string& folder, const proto::Plan& plan, RankRange ranks,
+                              const std::string& base) {
+  const ReaderOptions options = {.base = base, .verifies_base = ranks.begin == 0};
+  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder, options));
   RETURN_IF_ERROR(reader->CheckSameVariables(plan));
   return reader->VerifyPieces(plan, ranks);
 }

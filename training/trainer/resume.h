@@ -40,9 +40,10 @@ std::vector<std::string> ChangesOfRun(const RunFacts& was, const RunFacts& now);
 void WarnOfChanges(const std::string& folder, const RunFacts& was, const RunFacts& now,
                    const Notice& notice);
 
-// The same for a new run that begins with the weights of a checkpoint: only the graph matters.
-void WarnOfGraph(const std::string& folder, const CheckpointReader& checkpoint,
-                 const proto::Plan& plan, const Notice& notice);
+// The same for a new run that begins with the weights of a folder, of which `graph` is the model:
+// of a folder of Hugging Face for sequences of any length.
+void WarnOfGraph(const std::string& folder, const proto::Graph& graph, const proto::Plan& plan,
+                 const Notice& notice);
 
 // An error if the data of the checkpoint in `folder` was made with another tokenizer than `now`,
 // which the user named at `where`. If one of the two is not known, a notice says so.
@@ -53,6 +54,14 @@ absl::Status CheckTokenizer(const std::string& folder, const TokenizerId& was,
 // than `now`. Without weights the order of data changes with their size, too: WarnOfChanges.
 absl::Status CheckMixture(const std::string& folder, const MixtureParts& was,
                           const MixtureParts& now);
+
+// What FindStepFolder finds, or a folder of Hugging Face (FindModel).
+absl::StatusOr<std::string> FindWeightsFolder(const std::string& flag, const std::string& path,
+                                              const Notice& notice);
+
+// An error if the checkpoint in `folder` was trained on other records than `now`, or in another
+// order: in epochs, or on records that were drawn.
+absl::Status CheckRecords(const std::string& folder, const RecordsId& was, const RecordsId& now);
 
 // True if a run goes on from a checkpoint of `dir`, as --resume says: "true", "false" or "auto", if
 // there is a complete one; "auto" notices if it does not. An error where "true" finds none that is
@@ -70,7 +79,10 @@ absl::StatusOr<std::string> FindStepFolder(const std::string& flag, const std::s
 // OK if a run of the plan can go on from the checkpoint in `folder` on these ranks (empty: all):
 // its variables are the plan's, and the bytes that the ranks load are those that were written.
 // DATA_LOSS and NOT_FOUND mean damage.
-absl::Status VerifyCheckpoint(const std::string& folder, const proto::Plan& plan, RankRange ranks);
+// `base`: where the base of its graph is now; empty: where the graph says. The process of rank 0
+// verifies the hash of the base, for all.
+absl::Status VerifyCheckpoint(const std::string& folder, const proto::Plan& plan, RankRange ranks,
+                              const std::string& base = "");
 
 // The newest checkpoint of `dir` that verifies. `verifies` is asked about each complete one, newest
 // first, until it says OK; one that it refuses with DATA_LOSS or NOT_FOUND is left, and any other

@@ -259,5 +259,36 @@ TEST_CASE("ChooseCheckpoint: the error about the only one is its own") {
   CHECK(ChooseCheckpoint(dir.path(), damaged).status() == damaged(""));
 }
 
+TEST_CASE("CheckRecords: the order of the data is that of the run") {
+  const RecordsId none, epochs = {9, "0123456789abcdef", true}, draws = {9, "0123456789abcdef"},
+                        more = {10, "fedcba9876543210", true},
+                        others = {9, "0000000000000000", true};
+  const auto message = [](const RecordsId& was, const RecordsId& now) {
+    return std::string(CheckRecords("run", was, now).message());
+  };
+  CHECK(message(none, none).empty());
+  CHECK(message(epochs, epochs).empty());
+  const std::string begin_new = "; resume as that run began, or begin a new one by --init_from=run";
+  CHECK(message(epochs, none) ==
+        "--epochs: the run reads samples that begin at any position, but "
+        "run was trained on epochs of 9 records" +
+            begin_new);
+  CHECK(message(draws, epochs) ==
+        "--epochs: the run reads epochs of 9 records, but run was trained "
+        "on draws from 9 records" +
+            begin_new);
+  CHECK(message(draws, none) ==
+        "--data: the run reads samples that begin at any position, but run "
+        "was trained on draws from 9 records" +
+            begin_new);
+  const std::string same =
+      "; resume with the same files, sequence, --documents, --eval_fraction and "
+      "--long_chats, which order the data, or begin a new run by "
+      "--init_from=run";
+  CHECK(message(epochs, more) == "--data: has 10 records, but run was trained on 9" + same);
+  CHECK(message(epochs, others) ==
+        "--data: has 9 records, but run was trained on others of that number" + same);
+}
+
 }  // namespace
 }  // namespace oneflow

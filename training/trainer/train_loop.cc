@@ -21,6 +21,7 @@
 #include "oneflow_core/train/learning_rate.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/job/job.h"
+#include "training/trainer/first_weights.h"
 #include "training/trainer/old_checkpoints.h"
 #include "training/trainer/resume.h"
 #include "training/trainer/weight_check.h"
@@ -151,15 +152,17 @@ class Loop {
   // Initialises or loads the variables; returns the first step to run.
   absl::StatusOr<int64_t> Start(bool goes_on) {
     if (!goes_on) {
-      if (!run_.init_from().empty()) return BeginFrom(run_.init_from());
+      if (!run_.init_from().empty() || plan_.graph().has_base()) return BeginWithWeights();
       RETURN_IF_ERROR(Run("init", Context("init"), 1));
       return 0;
     }
     const auto verify = [this](const std::string& folder) {
-      return VerifyCheckpoint(folder, plan_, writer_.ranks);
+      return VerifyCheckpoint(folder, plan_, writer_.ranks, run_.base());
     };
     ASSIGN_OR_RETURN(const std::string folder, ChooseTogether(training_, verify));
-    ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
+    // The hash of its base has been verified.
+    ASSIGN_OR_RETURN(const auto reader,
+                     CheckpointReader::Open(folder, {.base = run_.base(), .verifies_base = false}));
     if (reader->seed() != run_.seed()) {
       return InputError("--seed=" + std::to_string(run_.seed()),
                         folder + " was trained with --seed=" + std::to_string(reader->seed()),
@@ -168,6 +171,7 @@ class Loop {
     RETURN_IF_ERROR(CheckTokenizer(folder, reader->tokenizer(), "--data", training_.data.tokenizer,
                                    NoticeOfFirst()));
     RETURN_IF_ERROR(CheckMixture(folder, reader->mixture(), training_.data.mixture));
+    RETURN_IF_ERROR(CheckRecords(folder, reader->records(), training_.data.records));
     WarnOfChanges(folder, CollectFacts(*reader),
                   CollectFacts(plan_, OptimizerOfRun(run_), training_.data.tokens),
                   NoticeOfFirst());
@@ -251,6 +255,7 @@ class Loop {
     info.tokenizer = training_.data.tokenizer;
     info.tokenizer_files = training_.data.tokenizer_files;
     info.mixture = training_.data.mixture;
+    info.records = training_.data.records;
     info.optimizer = OptimizerOfRun(run_);
     info.notes = notes_;
     info.model_files = model_files_;
@@ -275,33 +280,29 @@ class Loop {
   }
 
  private:
-  // Loads the weights of a checkpoint; the optimizer's states begin at zero, as in program init.
-  absl::StatusOr<int64_t> BeginFrom(const std::string& folder) {
-    ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
-    RETURN_IF_ERROR(reader->CheckWeights(plan_));
-    RETURN_IF_ERROR(CheckTokenizer(folder, reader->tokenizer(), "--data", training_.data.tokenizer,
+  // Loads the weights of --init_from, and those of the graph's base; the optimizer's states begin
+  // at zero, as in program init.
+  absl::StatusOr<int64_t> BeginWithWeights() {
+    ASSIGN_OR_RETURN(const FirstWeights weights,
+                     FirstWeights::Open(plan_, run_, /*verifies=*/group_.IsFirst()));
+    const WeightSource& model = weights.model();
+    const std::string& folder = model.folder();
+    RETURN_IF_ERROR(CheckTokenizer(folder, model.tokenizer(), "--data", training_.data.tokenizer,
                                    NoticeOfFirst()));
-    WarnOfGraph(folder, *reader, plan_, NoticeOfFirst());
-    TakeModel(*reader);
-    std::set<std::string_view> weights;
-    for (const proto::Op& op : plan_.graph().op()) {
-      if (op.kind() == "variable") weights.insert(op.name());
-    }
-    RETURN_IF_ERROR(Load(folder, [&](const Piece& piece) {
-      if (weights.contains(*piece.name)) return reader->Load(piece);
-      std::memset(piece.data, 0, piece.slice->elements() * ElementBytes(piece.dtype));
-      return absl::OkStatus();
-    }));
-    training_.Say("the run begins with the weights of " + folder);
+    if (weights.all_from_one()) WarnOfGraph(folder, model.graph(), plan_, NoticeOfFirst());
+    TakeModel(model);
+    RETURN_IF_ERROR(Load(folder, [&](const Piece& piece) { return weights.Load(piece); }));
+    training_.Say(weights.Describe());
     return 0;
   }
 
-  // Takes from the checkpoint that the run goes on from, or begins with, what the run's own
-  // checkpoints keep of it.
-  void TakeModel(const CheckpointReader& reader) {
-    notes_ = reader.notes();
-    model_files_ = reader.model_files();
-    tokenizer_files_ = reader.tokenizer_files();
+  // Takes from the folder that the run goes on from, or begins with, what the run's own checkpoints
+  // keep of it.
+  template <typename Source>
+  void TakeModel(const Source& source) {
+    notes_ = source.notes();
+    model_files_ = source.model_files();
+    tokenizer_files_ = source.tokenizer_files();
   }
 
   // Each process warns of what it has loaded.
@@ -345,6 +346,7 @@ class Loop {
     RunContext context;
     context.seed = run_.seed();
     context.end_of_text = training_.data.end_of_text;
+    context.marks_documents = training_.data.marks_documents;
     const proto::Program* p = FindProgram(plan_, program);
     context.micro_batches = p == nullptr ? 1 : p->micro_batches();
     context.micro_batch_size = p == nullptr ? 1 : p->micro_batch_size();

@@ -38,7 +38,9 @@ struct TrainerData {
   TokenizerId tokenizer;                    // the one that made this data, if it is known
   std::shared_ptr<const TokenizerFiles> tokenizer_files;  // its files; null: not known
   MixtureParts mixture;                                   // the data's; empty: no mixture
-  int32_t end_of_text = -1;  // the token that ends a document of the data; -1: not known
+  RecordsId records;                                      // the training data's
+  int32_t end_of_text = -1;      // the token that ends a document of the data; -1: not known
+  bool marks_documents = false;  // the sources say which tokens begin a document (run_context.h)
   std::string train_name = "the data", validation_name = "the data";  // for messages
 };
 

@@ -19,6 +19,10 @@ struct Constant {
   float value;
   __device__ float operator()() const { return value; }
 };
+struct Times {
+  float factor;
+  __device__ float operator()(float x) const { return factor * x; }
+};
 struct Sum {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
@@ -38,6 +42,16 @@ absl::StatusOr<Kernel> MakeAdd(const KernelSetup& s) {
   return ForStoredAs(s, s.out[0].dtype, In(s, 1).dtype, [&]<typename A, typename B>(A, B) {
     return Kernel([n](const KernelCall& call) {
       return Map(call, "add", Sum(), n, call.output<A>(0), call.input<A>(0), call.input<B>(1));
+    });
+  });
+}
+
+absl::StatusOr<Kernel> MakeMultiply(const KernelSetup& s) {
+  const int64_t n = Elements(s.out[0]);
+  const Times times{static_cast<float>(DoubleAttr(s, "factor"))};
+  return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) {
+    return Kernel([=](const KernelCall& call) {
+      return Map(call, "multiply", times, n, call.output<S>(0), call.input<S>(0));
     });
   });
 }
@@ -207,16 +221,12 @@ absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
 }  // namespace
 
 KernelTable ElementwiseTable() {
-  return {{"add", MakeAdd},
-          {"add_bias", MakeAddBias},
-          {"add_n", MakeAddN},
-          {"cast", MakeCast},
-          {"fill", MakeFill},
-          {"gated", MakeGated},
-          {"gated_grad", MakeGatedGrad},
-          {"gelu", MakeGelu},
-          {"gelu_grad", MakeGeluGrad},
-          {"sum_uses", MakeAddN}};
+  return {{"add", MakeAdd},           {"add_bias", MakeAddBias},
+          {"add_delta", MakeAdd},     {"add_n", MakeAddN},
+          {"cast", MakeCast},         {"fill", MakeFill},
+          {"gated", MakeGated},       {"gated_grad", MakeGatedGrad},
+          {"gelu", MakeGelu},         {"gelu_grad", MakeGeluGrad},
+          {"multiply", MakeMultiply}, {"sum_uses", MakeAddN}};
 }
 
 }  // namespace oneflow::cuda

@@ -18,10 +18,10 @@ struct TableSizes {
   int64_t tokens;
 };
 
-template <int kSize>
+// S is the type of the table, Y that of the rows it gives.
+template <int kSize, typename S, typename Y>
 __global__ void __launch_bounds__(kThreads)
-    EmbeddingKernel(TableSizes s, bool accumulate, float* y, const float* table,
-                    const int32_t* ids) {
+    EmbeddingKernel(TableSizes s, bool accumulate, Y* y, const S* table, const int32_t* ids) {
   const int64_t i = GlobalThread() * kSize;
   if (i >= s.tokens * s.width) return;
   const int64_t row = ids[i / s.width] - s.first;
@@ -109,16 +109,17 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 absl::StatusOr<Kernel> MakeEmbedding(const KernelSetup& s) {
-  RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
   const Slice& table = In(s, 0).slice;
   const TableSizes sizes{table.begin[0], table.size[0], table.size[1], Elements(In(s, 1))};
-  return ForPacks<kPack>(sizes.width, [&]<int kSize>(Size<kSize>) {
-    return Kernel([s = sizes](const KernelCall& call) {
-      const int64_t n = s.tokens * s.width;
-      if (n == 0) return absl::OkStatus();
-      return Launch("embedding", &EmbeddingKernel<kSize>, ElementsShape(n, kSize), FindStream(call),
-                    s, call.accumulate, call.output<float>(0), call.input<float>(0),
-                    call.input<int32_t>(1));
+  return ForStoredAs(s, In(s, 0).dtype, s.out[0].dtype, [&]<typename S, typename Y>(S, Y) {
+    return ForPacks<kPack>(sizes.width, [&]<int kSize>(Size<kSize>) {
+      return Kernel([s = sizes](const KernelCall& call) {
+        const int64_t n = s.tokens * s.width;
+        if (n == 0) return absl::OkStatus();
+        return Launch("embedding", &EmbeddingKernel<kSize, S, Y>, ElementsShape(n, kSize),
+                      FindStream(call), s, call.accumulate, call.output<Y>(0), call.input<S>(0),
+                      call.input<int32_t>(1));
+      });
     });
   });
 }

@@ -17,13 +17,18 @@ namespace {
 
 using Plan = std::shared_ptr<const MatmulPlan>;
 
-// The products of a piece of so many rows. Those of gradients are null in the forward.
+// The gradients that a kernel makes: of the input, of the weight, in this order of outputs.
+struct Gradients {
+  bool input = false, weight = false;
+};
+
+// The products of a piece of so many rows. Those of gradients that are not made are null.
 struct PieceProducts {
   Plan logits, dx, dw;
 };
 
 absl::StatusOr<PieceProducts> MakeProducts(const LogitPieces& p, int64_t rows, DType dtype,
-                                           bool gradients, const Libraries& libraries) {
+                                           Gradients gradients, const Libraries& libraries) {
   const cudaDataType type = dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F;
   MatmulShape shape{.m = rows,
                     .n = p.vocab,
@@ -34,11 +39,14 @@ absl::StatusOr<PieceProducts> MakeProducts(const LogitPieces& p, int64_t rows, D
                     .workspace_bytes = kLibraryProductScratch};
   PieceProducts made;
   ASSIGN_OR_RETURN(made.logits, MatmulPlan::Make(shape, libraries));
-  if (!gradients) return made;
   shape.n = p.width, shape.k = p.vocab, shape.transpose_b = false;
-  ASSIGN_OR_RETURN(made.dx, MatmulPlan::Make(shape, libraries));
+  if (gradients.input) {
+    ASSIGN_OR_RETURN(made.dx, MatmulPlan::Make(shape, libraries));
+  }
   shape.m = p.vocab, shape.k = rows, shape.transpose_a = true, shape.out = CUDA_R_32F;
-  ASSIGN_OR_RETURN(made.dw, MatmulPlan::Make(shape, libraries));
+  if (gradients.weight) {
+    ASSIGN_OR_RETURN(made.dw, MatmulPlan::Make(shape, libraries));
+  }
   return made;
 }
 
@@ -46,7 +54,8 @@ absl::StatusOr<PieceProducts> MakeProducts(const LogitPieces& p, int64_t rows, D
 struct PieceMaker {
   LogitPieces p;
   DType dtype = DType::kF32;  // of x, w and logits
-  PieceProducts full, last;   // of the last piece, which may be shorter
+  Gradients gradients;
+  PieceProducts full, last;  // of the last piece, which may be shorter
 
   int64_t RowsFrom(int64_t row) const { return std::min(p.of_piece, p.rows - row); }
   LogitSizes Sizes(int64_t row) const { return {RowsFrom(row), p.vocab, 0}; }
@@ -76,18 +85,20 @@ struct PieceMaker {
   }
   // In the order of pieces.
   absl::Status AddWeightGrad(const KernelCall& call, int64_t row) const {
+    std::byte* const dw = call.out[gradients.input ? 1 : 0];
     return Products(row).dw->Run({.a = Logits(call),
                                   .b = X(call, row),
-                                  .c = call.out[1],
-                                  .d = call.out[1],
+                                  .c = dw,
+                                  .d = dw,
                                   .beta = call.accumulate || row > 0 ? 1.0f : 0.0f},
                                  Scratch(call), FindStream(call));
   }
 };
 
-absl::StatusOr<PieceMaker> MakePieceMaker(const KernelSetup& s, bool gradients,
+absl::StatusOr<PieceMaker> MakePieceMaker(const KernelSetup& s, Gradients gradients,
                                           const Libraries& libraries) {
-  PieceMaker maker{.p = FindLogitPieces(MakeLocalOp(s)), .dtype = In(s, 0).dtype};
+  PieceMaker maker{
+      .p = FindLogitPieces(MakeLocalOp(s)), .dtype = In(s, 0).dtype, .gradients = gradients};
   const LogitPieces& p = maker.p;
   if (maker.dtype != DType::kBF16) RETURN_IF_ERROR(NeedF32(s, maker.dtype));
   if (p.Empty()) return maker;
@@ -124,24 +135,25 @@ absl::Status MakeGradients(const PieceMaker& maker, double scale, bool ignores,
                              .ignores = ignores};
     RETURN_IF_ERROR(LaunchLogitGrads(maker.dtype, maker.Sizes(row), logits, in,
                                      /*accumulate=*/false, logits, FindStream(call)));
-    RETURN_IF_ERROR(maker.PutInputGrad(call, row));
-    RETURN_IF_ERROR(maker.AddWeightGrad(call, row));
+    if (maker.gradients.input) RETURN_IF_ERROR(maker.PutInputGrad(call, row));
+    if (maker.gradients.weight) RETURN_IF_ERROR(maker.AddWeightGrad(call, row));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<Kernel> MakeLinearRowStats(const KernelSetup& s, const Libraries& libraries) {
-  ASSIGN_OR_RETURN(const PieceMaker maker, MakePieceMaker(s, /*gradients=*/false, libraries));
+  ASSIGN_OR_RETURN(const PieceMaker maker, MakePieceMaker(s, {}, libraries));
   return Kernel([maker](const KernelCall& call) { return MakeStatistics(maker, call); });
 }
 
+template <bool input, bool weight>
 absl::StatusOr<Kernel> MakeLinearRowStatsGrad(const KernelSetup& s, const Libraries& libraries) {
-  ASSIGN_OR_RETURN(const PieceMaker maker, MakePieceMaker(s, /*gradients=*/true, libraries));
-  if (maker.p.Empty()) {  // a sum of no rows
+  ASSIGN_OR_RETURN(const PieceMaker maker, MakePieceMaker(s, {input, weight}, libraries));
+  if (weight && maker.p.Empty()) {  // a sum of no rows
     const FinishSpec zeros{.rows = maker.p.vocab, .columns = maker.p.width};
     return Kernel([zeros](const KernelCall& call) {
       if (call.accumulate) return absl::OkStatus();
-      return FinishProduct(zeros, {.out = call.out[1]}, FindStream(call));
+      return FinishProduct(zeros, {.out = call.out[input ? 1 : 0]}, FindStream(call));
     });
   }
   return Kernel([maker, scale = DoubleAttr(s, "scale", 1),
@@ -155,7 +167,9 @@ absl::StatusOr<Kernel> MakeLinearRowStatsGrad(const KernelSetup& s, const Librar
 std::span<const LibraryKernelEntry> LinearRowStatsTable() {
   static constexpr LibraryKernelEntry kTable[] = {
       {"linear_row_stats", MakeLinearRowStats},
-      {"linear_row_stats_grad", MakeLinearRowStatsGrad},
+      {"linear_row_stats_grad", MakeLinearRowStatsGrad<true, true>},
+      {"linear_row_stats_grad_input", MakeLinearRowStatsGrad<true, false>},
+      {"linear_row_stats_grad_weight", MakeLinearRowStatsGrad<false, true>},
   };
   return kTable;
 }

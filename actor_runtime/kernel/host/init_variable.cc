@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <type_traits>
 
 #include "actor_runtime/kernel/attributes.h"
 #include "actor_runtime/kernel/run_context.h"
 #include "actor_runtime/random/random.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/tensor/bf16.h"
 
 namespace oneflow {
 namespace {
@@ -15,13 +17,23 @@ namespace {
 constexpr int64_t kTile = 1 << 16;  // elements a task
 constexpr int64_t kNormals = 256;   // made at a time, on the stack
 
+// A bf16 number is what an f32 one is rounded to: the same as a cast of the variable in f32 gives.
+template <typename T>
+T Rounded(double value) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    return ToBf16(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
 template <typename T>
 void FillNormal(const RandomStream& stream, double sigma, int64_t index, T* out, int64_t count) {
   std::array<double, kNormals> normals;
   for (int64_t done = 0; done < count; done += kNormals) {
     const int64_t n = std::min(kNormals, count - done);
     stream.Normals(index + done, std::span(normals.data(), n));
-    for (int64_t i = 0; i < n; ++i) out[done + i] = static_cast<T>(sigma * normals[i]);
+    for (int64_t i = 0; i < n; ++i) out[done + i] = Rounded<T>(sigma * normals[i]);
   }
 }
 
@@ -51,9 +63,25 @@ Kernel NormalKernel(std::string name, double sigma, Port port) {
 }
 
 template <typename T>
+Kernel UniformKernel(std::string name, double bound, Port port) {
+  return [name = std::move(name), bound, port = std::move(port)](const KernelCall& call) {
+    const RandomStream stream(call.run->seed, name);
+    T* out = call.output<T>(0);
+    ForTiles(call.pool, port.slice.elements(), [&](int64_t begin, int64_t end) {
+      ForRuns(port.dims, port.slice, begin, end, [&](int64_t i, int64_t index, int64_t count) {
+        for (int64_t k = 0; k < count; ++k) {
+          out[i + k] = Rounded<T>(bound * (2 * stream.Uniform(index + k) - 1));
+        }
+      });
+    });
+    return absl::OkStatus();
+  };
+}
+
+template <typename T>
 Kernel ConstantKernel(double value, int64_t elements) {
   return [value, elements](const KernelCall& call) {
-    std::fill_n(call.output<T>(0), elements, static_cast<T>(value));
+    std::fill_n(call.output<T>(0), elements, Rounded<T>(value));
     return absl::OkStatus();
   };
 }
@@ -64,10 +92,12 @@ absl::StatusOr<Kernel> MakeFor(const KernelSetup& setup, const std::string& name
   const std::string init = StringAttr(setup, "init");
   const double value = DoubleAttr(setup, "init_value");
   if (init == "normal") return NormalKernel<T>(name, value, port);
+  if (init == "uniform") return UniformKernel<T>(name, value, port);
   if (init == "zeros") return ConstantKernel<T>(0, port.slice.elements());
   if (init == "ones") return ConstantKernel<T>(1, port.slice.elements());
   if (init == "constant") return ConstantKernel<T>(value, port.slice.elements());
-  return InputError(name, "unknown init \"" + init + "\"", "use normal, zeros, ones or constant");
+  return InputError(name, "unknown init \"" + init + "\"",
+                    "use normal, uniform, zeros, ones or constant");
 }
 
 }  // namespace
@@ -79,10 +109,11 @@ absl::StatusOr<Kernel> MakeInitVariable(const KernelSetup& setup) {
   switch (setup.out[0].dtype) {
     case DType::kF32: return MakeFor<float>(setup, name);
     case DType::kF64: return MakeFor<double>(setup, name);
+    case DType::kBF16: return MakeFor<Bf16>(setup, name);
     default:
       return InputError(
           name, "cannot initialise a variable of dtype " + std::string(Name(setup.out[0].dtype)),
-          "use f32 or f64");
+          "use f32, bf16 or f64");
   }
 }
 

@@ -1,11 +1,12 @@
 // init_variable: writes the initial value of a variable.
 //
 // Attributes: `name` (the name of the logical variable; `variable` is an alias), `init` ("normal" |
-// "zeros" | "ones" | "constant"), `init_value` (the standard deviation, or the constant). Output:
-// the local slice, f32 or f64.
+// "uniform" | "zeros" | "ones" | "constant"), `init_value` (the standard deviation, the bound, or
+// the constant). Output: the local slice, f32 or f64.
 //
 // Element i of the logical tensor is a function of (seed, name, i): every sharding, replica and
-// thread count gives the same values. Normals are computed in f64, then rounded.
+// thread count gives the same values. Normals, and numbers of [-bound, bound), are computed in f64,
+// then rounded.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -71,6 +71,17 @@ TEST_CASE("init_variable: values depend on seed and name, scale with init_value"
   CHECK(rounded);
 }
 
+TEST_CASE("init_variable: bf16 values are f32 ones, rounded") {
+  const Dims dims = {3, 500};
+  for (const char* init : {"normal", "uniform", "ones", "constant"}) {
+    KernelSetup setup = Setup(init, 0.3, dims, {{0, 0}, dims});
+    const auto wide = Run<float>(setup, 7);
+    setup.out[0].dtype = DType::kBF16;
+    const auto narrow = Run<Bf16>(setup, 7);
+    for (size_t i = 0; i < wide.size(); ++i) REQUIRE(narrow[i] == ToBf16(wide[i]));
+  }
+}
+
 TEST_CASE("init_variable: threads do not change the values") {
   const Dims dims = {3, 50000};
   ThreadPool pool(3);
@@ -90,7 +101,7 @@ TEST_CASE("init_variable: mistakes") {
   CHECK(MakeInitVariable(Setup("uniform", 1, {3}, {{0}, {3}})).status().message() ==
         "w: unknown init \"uniform\"; use normal, zeros, ones or constant");
   CHECK(MakeInitVariable(Setup("zeros", 1, {3}, {{0}, {3}}, DType::kI32)).status().message() ==
-        "w: cannot initialise a variable of dtype i32; use f32 or f64");
+        "w: cannot initialise a variable of dtype i32; use f32, bf16 or f64");
 }
 
 }  // namespace

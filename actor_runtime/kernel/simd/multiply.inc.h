@@ -63,6 +63,16 @@ ONEFLOW_INLINE void PutFullTile(Vec<Sum> (&sum)[kTileRows][Vectors], const TileP
   ForTile<Vectors>([&](int i, int j) { Store<Sum>(sums + i * to.sums_row + j * kW, sum[i][j]); });
 }
 
+// The first n <= width elements.
+template <typename Sum>
+ONEFLOW_INLINE Vec<Sum> LoadUpTo(const Sum* p, int64_t n) {
+  return n == kWidth<Sum> ? Load<Sum>(p) : LoadPart<Sum>(p, n);
+}
+template <typename Sum, typename S>
+ONEFLOW_INLINE void StoreUpTo(S* p, Vec<Sum> v, int64_t n) {
+  n == kWidth<Sum> ? Store<Sum>(p, v) : StorePart<Sum>(p, v, n);
+}
+
 // Stores the part of a tile that is in the block; `sum` is the full tile, rows of `width`.
 template <typename Sum>
 __attribute__((noinline)) void PutPartialTile(const Sum* sum, int64_t width, const TilePosition& at,
@@ -73,15 +83,15 @@ __attribute__((noinline)) void PutPartialTile(const Sum* sum, int64_t width, con
     for (int64_t j = 0; j < columns; j += kWidth<Sum>) {
       const int64_t n = columns - j < kWidth<Sum> ? columns - j : kWidth<Sum>;
       Vec<Sum> v = Load<Sum>(sum + j);
-      if (to.add) v = LoadPart<Sum>(sums + j, n) + v;
-      if (to.bias != nullptr) v += LoadPart<Sum>(to.bias + at.column + j, n);
+      if (to.add) v = LoadUpTo<Sum>(sums + j, n) + v;
+      if (to.bias != nullptr) v += LoadUpTo<Sum>(to.bias + at.column + j, n);
       if constexpr (std::is_same_v<Sum, float>) {
         if (to.rounded != nullptr) {
-          StorePart<Sum>(to.rounded + (at.row + i) * to.rounded_row + at.column + j, v, n);
+          StoreUpTo<Sum>(to.rounded + (at.row + i) * to.rounded_row + at.column + j, v, n);
           continue;
         }
       }
-      StorePart<Sum>(sums + j, v, n);
+      StoreUpTo<Sum>(sums + j, v, n);
     }
   }
 }

@@ -25,6 +25,8 @@ namespace {
 
 #include "actor_runtime/kernel/simd/multiply.inc.h"
 
+#include "actor_runtime/kernel/simd/few_rows.inc.h"
+
 template <typename T>
 constexpr ProductKernels<T> Table() {
   return {
@@ -36,6 +38,7 @@ constexpr ProductKernels<T> Table() {
       .pack_a = PackPanels<T, kTileRows>,
       .pack_b = PackPanels<T, kTileColumns<T>>,
       .multiply = Multiply<T>,
+      .multiply_few = MultiplyFew<T>,
   };
 }
 

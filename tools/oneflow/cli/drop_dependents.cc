@@ -30,7 +30,7 @@ constexpr Dependents kDependents[] = {
     {"order", kGiven, "schedule chunks extra_in_flight staleness steps_a_round warm_ups"},
     {"mesh", kOther, "keep_axis_order stage_layers warm_ups"},
     {"micro_batches", kOther, "warm_ups"},
-    {"precision", kOther, "residual"},
+    {"precision", kOther, "residual frozen_weights"},
     {"lr_schedule", kOther, "decay_steps min_learning_rate", "constant"},
 };
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/file_kind.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/model/add_adapters.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/recipe/row.h"
@@ -26,7 +27,8 @@ absl::StatusOr<proto::Model> SaidOfModel(const Arguments& args) {
     // Beside a graph the axis of a recipe has this name.
     if (name == "experts" && !args.Given("from")) continue;
     const Row* row = FindRow(ModelRows(), name);
-    if (row == nullptr || !row->is_flag || args.of_recipe.contains(name)) continue;
+    const bool of_other = args.of_recipe.contains(name) && !args.of_recipe.contains("graph");
+    if (row == nullptr || !row->is_flag || of_other) continue;
     RETURN_IF_ERROR(SetField(*row, value, &said));
   }
   return said;
@@ -66,6 +68,16 @@ absl::Status CheckNoModelFlags(const Arguments& args, const std::string& path) {
 
 }  // namespace
 
+absl::StatusOr<proto::Model> TrainedFromFlags(const Arguments& args) {
+  ASSIGN_OR_RETURN(const proto::Model said, SaidOfModel(args));
+  proto::Model trained;
+  for (const char* name : {"lora", "train_only"}) {
+    const Row& row = *FindRow(ModelRows(), name);
+    if (HasField(row, said)) CopyField(row, said, &trained);
+  }
+  return trained;
+}
+
 absl::StatusOr<NamedModel> NamedModelFromFlags(const Arguments& args, const std::string& text) {
   NamedModelOptions options{.approximate = FLAGS_approximate};
   ASSIGN_OR_RETURN(options.said, SaidOfModel(args));
@@ -98,6 +110,8 @@ absl::StatusOr<GraphSource> ReadGraphArgument(const Arguments& args, const std::
   } else {
     ASSIGN_OR_RETURN(source, ReadGraphFile(text));
   }
+  ASSIGN_OR_RETURN(const proto::Model trained, TrainedFromFlags(args));
+  ASSIGN_OR_RETURN(source.graph, AdaptGraph(std::move(source.graph), trained));
   if (const int count = source.graph.approximates_size(); count > 0) {
     PrintNotice(absl::StrCat(text, ": ", source.graph.name(), ", which differs from its model in ",
                              count, count == 1 ? " way" : " ways"));

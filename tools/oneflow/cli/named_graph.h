@@ -18,7 +18,11 @@ absl::StatusOr<NamedModel> NamedModelFromFlags(const Arguments& args, const std:
 // The same as a recipe says it, in which no difference can be said: requires an exact model.
 absl::StatusOr<proto::Model> SayNamedModel(const Arguments& args, const std::string& text);
 
-// The graph of --graph=TEXT: a file of `oneflow model`, a plan, or NamedModelFromFlags.
+// What the flags say of the variables that are trained, and nothing else: lora, train_only.
+absl::StatusOr<proto::Model> TrainedFromFlags(const Arguments& args);
+
+// The graph of --graph=TEXT, with adapters and frozen variables as flags say: a file of `oneflow
+// model`, a plan, or NamedModelFromFlags.
 absl::StatusOr<GraphSource> ReadGraphArgument(const Arguments& args, const std::string& text);
 
 }  // namespace oneflow

@@ -10,6 +10,7 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/model/add_adapters.h"
 #include "oneflow_core/model/annotate_queues.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/recipe/complete_recipe.h"
@@ -25,11 +26,14 @@
 #include "tools/oneflow/cli/flag_table.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/idle_flags.h"
+#include "tools/oneflow/cli/masked_data.h"
 #include "tools/oneflow/cli/named_graph.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/warn_of_axes.h"
+#include "training/checkpoint/base.h"
 #include "training/checkpoint/checkpoint.h"
+#include "training/trainer/resume.h"
 
 namespace oneflow {
 namespace {
@@ -71,9 +75,23 @@ absl::StatusOr<std::string> FindCheckpoint(const proto::Run& run) {
                                    : "is missing",
                       "write one with `oneflow model gpt --out=gpt.textproto`");
   }
-  std::error_code ignored;  // the reader of the file reports an error
-  if (std::filesystem::exists(run.init_from() + "/manifest.json", ignored)) return run.init_from();
-  return LatestCheckpoint(run.init_from());
+  return FindWeightsFolder("--init_from", run.init_from(), nullptr);
+}
+
+// A graph with frozen variables names the folder that has them, of a plan that is written or runs:
+// that of --base, of --init_from, or of --graph.
+absl::Status SetBase(const Arguments& args, proto::Graph* graph) {
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  if (graph->has_base()) {
+    if (!run.has_base()) return absl::OkStatus();
+    std::error_code error;  // the reader of the folder reports one
+    const auto path = std::filesystem::canonical(run.base(), error);
+    if (!error) graph->mutable_base()->set_path(path);
+    return absl::OkStatus();
+  }
+  if (run.has_base()) return NameBase(run.base(), graph);
+  if (run.has_init_from()) return NameBase(run.init_from(), graph);
+  return IsModelFolder(FLAGS_graph) ? NameBase(FLAGS_graph, graph) : absl::OkStatus();
 }
 
 // Whether the batch divides into the micro-batches, and each of them over the data axes.
@@ -143,6 +161,10 @@ absl::StatusOr<ToCompile> ToCompileFromFlags(const Arguments& args) {
     optimizer = reader->optimizer();
   }
   RETURN_IF_ERROR(JoinSteps(args, &recipe));
+  // Plans that keep documents apart count labels already.
+  if (!recipe.documents() && !recipe.has_masked_labels() && HasMaskedData(run)) {
+    recipe.set_masked_labels(true);
+  }
   ASSIGN_OR_RETURN(result.request, RequestFromFlags(args, std::move(recipe)));
   ASSIGN_OR_RETURN(result.request.optimizer, OptimizerFromFlags(args, std::move(optimizer)));
   RETURN_IF_ERROR(WarnOfIdleFlags(args, result.request, graph));
@@ -213,13 +235,14 @@ absl::StatusOr<GraphSource> GraphFromFlags(const Arguments& args) {
     RETURN_IF_ERROR(SetGiven(ModelRows(), args, &said));
     const absl::StatusOr<proto::Model> model = CompleteModel(said);
     RETURN_IF_ERROR(Annotate(model.status(), FLAGS_recipe));
-    return GraphSource{BuildModel(*model), FLAGS_recipe, {}};
+    ASSIGN_OR_RETURN(proto::Graph graph, AdaptGraph(BuildModel(*model), *model));
+    return GraphSource{std::move(graph), FLAGS_recipe, {}};
   }
   std::string path = FLAGS_graph;
   if (path.empty()) {
     ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
     ASSIGN_OR_RETURN(path, FindCheckpoint(run));
-    path += "/graph.textproto";
+    if (!IsModelFolder(path)) path += "/graph.textproto";
   }
   return ReadGraphArgument(args, path);
 }
@@ -287,7 +310,8 @@ absl::StatusOr<proto::Plan> CompileToWrite(const ToCompile& given) {
 }  // namespace
 
 absl::StatusOr<proto::Plan> CompileFromFlags(const Arguments& args) {
-  ASSIGN_OR_RETURN(const ToCompile given, ToCompileFromFlags(args));
+  ASSIGN_OR_RETURN(ToCompile given, ToCompileFromFlags(args));
+  RETURN_IF_ERROR(SetBase(args, &given.source.graph));
   return CompileToWrite(given);
 }
 

@@ -113,7 +113,8 @@ absl::Status CheckModel(const std::string& path, const FilePart& part, const pro
                       "is a number of a family, which is missing", "add family: \"gpt\"");
   }
   for (const Row& row : ModelRows()) {
-    if (!model.has_graph() || row.name == "graph" || !HasField(row, model)) continue;
+    const bool beside = row.name == "graph" || row.name == "lora" || row.name == "train_only";
+    if (!model.has_graph() || beside || !HasField(row, model)) continue;
     return InputError(absl::StrCat(FindLine(path, part, row), ToAbsl(row.name)),
                       "is said beside graph, which is a whole model", "leave one of the two out");
   }

@@ -12,6 +12,7 @@
 #include "planning/search/plan_words.h"
 #include "planning/simulate/simulate_on.h"
 #include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/named_graph.h"
 #include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/shell_word.h"
@@ -112,7 +113,9 @@ absl::StatusOr<Asked> AskFromFlags(const Arguments& all) {
                       "devices and their links",
                       "give --cluster=h100, or a file that `oneflow calibrate` writes");
   }
-  ASSIGN_OR_RETURN(asked.model, FindFitModel(args.positional[0], length, FLAGS_approximate));
+  ASSIGN_OR_RETURN(const proto::Model trained, TrainedFromFlags(args));
+  ASSIGN_OR_RETURN(asked.model,
+                   FindFitModel(args.positional[0], length, FLAGS_approximate, trained));
   SearchSpec& spec = asked.question.spec;
   spec.source = asked.model.source;
   spec.devices = grid.devices;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/base/time_text.h"
+#include "oneflow_core/model/add_adapters.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/recipe/field_text.h"
@@ -32,11 +33,12 @@ std::string NameFlags(const std::string& word, int64_t sequence, bool approximat
                       approximate ? " --approximate" : "");
 }
 
-absl::StatusOr<FitModel> FromName(const std::string& word, int64_t sequence, bool approximate) {
-  const auto find = [word, approximate](int64_t length) -> absl::StatusOr<NamedModel> {
-    NamedModelOptions options{.approximate = approximate};
+absl::StatusOr<FitModel> FromName(const std::string& word, int64_t sequence, bool approximate,
+                                  const proto::Model& trained) {
+  const auto find = [word, approximate, trained](int64_t length) -> absl::StatusOr<NamedModel> {
+    NamedModelOptions options{.said = trained, .approximate = approximate};
     if (length > 0) {
-      ASSIGN_OR_RETURN(options.said, WithSequence({}, length));
+      ASSIGN_OR_RETURN(options.said, WithSequence(trained, length));
     }
     return FindNamedModel(word, options);
   };
@@ -65,7 +67,8 @@ absl::StatusOr<FitModel> FromName(const std::string& word, int64_t sequence, boo
   return model;
 }
 
-absl::StatusOr<FitModel> FromGraph(const std::string& path, int64_t sequence) {
+absl::StatusOr<FitModel> FromGraph(const std::string& path, int64_t sequence,
+                                   const proto::Model& trained) {
   FitModel model;
   if (IsPlanFile(path)) {
     ASSIGN_OR_RETURN(const proto::Plan plan, ReadPlan(path));
@@ -73,6 +76,7 @@ absl::StatusOr<FitModel> FromGraph(const std::string& path, int64_t sequence) {
   } else {
     ASSIGN_OR_RETURN(model.source, ReadGraphFile(path));
   }
+  ASSIGN_OR_RETURN(model.source.graph, AdaptGraph(std::move(model.source.graph), trained));
   model.name = model.source.graph.name();
   model.parameters = CountParameters(model.source.graph);
   for (const std::string& difference : model.source.graph.approximates()) {
@@ -86,10 +90,12 @@ absl::StatusOr<FitModel> FromGraph(const std::string& path, int64_t sequence) {
   }
   const proto::Model preset = FindPresetModel(model.source.graph);
   if (preset.has_family()) {
-    model.with_sequence = [preset](int64_t other) -> absl::StatusOr<GraphSource> {
+    model.with_sequence =
+        [preset, adapted = model.source.graph](int64_t other) -> absl::StatusOr<GraphSource> {
       ASSIGN_OR_RETURN(const proto::Model said, WithSequence(preset, other));
       ASSIGN_OR_RETURN(const proto::Model complete, CompleteModel(said));
-      return GraphSource{BuildModel(complete), "", {}};
+      ASSIGN_OR_RETURN(proto::Graph graph, AdaptLike(adapted, BuildModel(complete)));
+      return GraphSource{std::move(graph), "", {}};
     };
   }
   model.flags = [word = ShellWord("--graph=" + path), length,
@@ -101,10 +107,12 @@ absl::StatusOr<FitModel> FromGraph(const std::string& path, int64_t sequence) {
 
 }  // namespace
 
-absl::StatusOr<FitModel> FindFitModel(const std::string& word, int64_t sequence, bool approximate) {
+absl::StatusOr<FitModel> FindFitModel(const std::string& word, int64_t sequence, bool approximate,
+                                      const proto::Model& trained) {
   std::error_code ignored;
   const bool named = NamesModel(word) || !std::filesystem::exists(word, ignored);
-  return named ? FromName(word, sequence, approximate) : FromGraph(word, sequence);
+  return named ? FromName(word, sequence, approximate, trained)
+               : FromGraph(word, sequence, trained);
 }
 
 }  // namespace oneflow

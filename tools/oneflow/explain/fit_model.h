@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "oneflow_core/graph/graph_proto.h"
+#include "proto/recipe.pb.h"
 
 namespace oneflow {
 
@@ -24,7 +25,9 @@ struct FitModel {
 };
 
 // `word`: what names a model (training/hugging_face/named_model.h), a graph file or a plan.
-// `sequence`: 0 if it was not given. `approximate`: the nearest model will do.
-absl::StatusOr<FitModel> FindFitModel(const std::string& word, int64_t sequence, bool approximate);
+// `sequence`: 0 if it was not given. `approximate`: the nearest model will do. `trained`: the
+// variables that are trained (TrainedFromFlags).
+absl::StatusOr<FitModel> FindFitModel(const std::string& word, int64_t sequence, bool approximate,
+                                      const proto::Model& trained);
 
 }  // namespace oneflow

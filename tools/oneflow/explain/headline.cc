@@ -169,13 +169,17 @@ Report MakeHeadline(const PricedPlan& priced, const absl::StatusOr<proto::Cluste
     if (__builtin_mul_overflow(devices, axis.size(), &devices)) break;
   }
   const char* const device = plan.device_kind() == proto::CUDA ? "GPU" : "device";
+  const int64_t trained = ParameterCount(plan, /*trained=*/true);
   const int64_t parameters = ParameterCount(plan), bytes = MostBytes(price, proto::DEVICE);
   const proto::Device hardware = cluster.ok() ? cluster->device() : proto::Device();
   Report headline = {
-      absl::StrCat(plan.model(), ": ", DigitsText(parameters), " parameters on ", devices, " ",
-                   device, devices == 1 ? "" : "s", ", mesh ", MeshText(plan.mesh()),
-                   "\nmemory: ", BytesText(bytes), " a ", device),
+      absl::StrCat(
+          plan.model(), ": ", DigitsText(parameters), " parameters",
+          trained == parameters ? "" : absl::StrCat(" (", DigitsText(trained), " trained)"), " on ",
+          devices, " ", device, devices == 1 ? "" : "s", ", mesh ", MeshText(plan.mesh()),
+          "\nmemory: ", BytesText(bytes), " a ", device),
       {{"parameters", parameters},
+       {"trained_parameters", trained},
        {"devices", devices},
        {"bytes_a_device", MostBytes(plan, proto::DEVICE)},
        {"device_capacity_bytes", hardware.memory_bytes()},

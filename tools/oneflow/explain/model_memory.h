@@ -20,7 +20,7 @@ namespace oneflow {
 // Bytes a device, for the largest part.
 struct ModelMemory {
   // A variable: its moments, the gradient that its update reads and the copy of another type that
-  // products read; under --precision=bf16 4 + 8 + 4 + 2 bytes an element.
+  // products read; under --precision=bf16 4 + 8 + 4 + 2 bytes an element, of a frozen one 2.
   int64_t matrices_of_blocks = 0;
   int64_t other_states = 0;  // embeddings, norms, biases
   // Kept from the forward of a micro-batch to its backward: at most at once, as the order of the

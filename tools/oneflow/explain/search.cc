@@ -146,7 +146,7 @@ bool ChangesCluster(const Arguments& args) {
 absl::Status WriteRecipe(const Arguments& args, const proto::Plan& plan) {
   proto::Model model = args.file.model();
   if (!FLAGS_graph.empty()) {
-    model.Clear();
+    ASSIGN_OR_RETURN(model, TrainedFromFlags(args));
     model.set_graph(FLAGS_graph);
   }
   if (!FLAGS_graph.empty() && NamesModel(FLAGS_graph)) {

@@ -33,8 +33,8 @@
 #include "tools/oneflow/job/job_dir.h"
 #include "tools/oneflow/job/job_spec.h"
 #include "tools/oneflow/job/slurm.h"
-#include "training/checkpoint/durable.h"
 #include "training/data/find_files.h"
+#include "training/files/durable.h"
 #include "training/job/job_keys.h"
 
 namespace oneflow {

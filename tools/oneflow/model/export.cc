@@ -19,10 +19,13 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/model/adapter_weights.h"
 #include "tools/oneflow/model/model_plan.h"
+#include "tools/oneflow/model/new_folder.h"
 #include "training/checkpoint/checkpoint.h"
-#include "training/checkpoint/durable.h"
+#include "training/files/durable.h"
 #include "training/hugging_face/beside_weights.h"
 #include "training/hugging_face/copy_slice.h"
 #include "training/hugging_face/model_config.h"
@@ -39,10 +42,12 @@ namespace fs = std::filesystem;
 
 constexpr char kConfig[] = "config.json", kTokenizerConfig[] = "tokenizer_config.json";
 
-// The configuration of the graph, with what the notes of an imported model add.
+// The configuration of the graph, which has no adapters, with what the notes of an imported model
+// add.
 absl::StatusOr<HuggingFaceConfig> DescribeCheckpoint(const CheckpointReader& reader,
+                                                     const proto::Graph& graph,
                                                      const std::string& where) {
-  absl::StatusOr<HuggingFaceConfig> described = DescribeModelGraph(reader.graph());
+  absl::StatusOr<HuggingFaceConfig> described = DescribeModelGraph(graph);
   if (!described.ok()) return Annotate(described.status(), where);
   HuggingFaceConfig config = *std::move(described);
   const ModelNotes& notes = reader.notes();
@@ -149,16 +154,18 @@ absl::Status WriteIndex(const std::string& dir, const ExportPlan& plan) {
   return WriteDurably(dir + "/model.safetensors.index.json", JsonText(index, 2) + "\n");
 }
 
+// Adapters are added to the weights that they adapt.
 absl::Status CopyVariable(const MappedVariable& variable, const CheckpointReader& reader,
-                          std::vector<float>& values) {
+                          const AdaptersByWeight& adapters, std::vector<float>& values) {
+  std::vector<LoadedAdapter> added;
+  const auto [first, last] = adapters.equal_range(variable.name);
+  for (auto it = first; it != last; ++it) {
+    ASSIGN_OR_RETURN(LoadedAdapter loaded, LoadAdapter(reader, it->second, variable.dims));
+    added.push_back(std::move(loaded));
+  }
   for (const Slice& slice : SplitTensor(variable.dims, kSliceElements)) {
-    values.resize(slice.elements());
-    Piece piece;
-    piece.name = &variable.name;
-    piece.dims = &variable.dims;
-    piece.slice = &slice;
-    piece.data = reinterpret_cast<std::byte*>(values.data());
-    RETURN_IF_ERROR(reader.Load(piece));
+    RETURN_IF_ERROR(LoadSlice(reader, variable, slice, values));
+    for (const LoadedAdapter& adapter : added) AddProduct(adapter, slice, values);
     RETURN_IF_ERROR(Annotate(WriteSlice(variable, slice, values), "variable " + variable.name));
   }
   return absl::OkStatus();
@@ -199,7 +206,8 @@ absl::Status WriteBesideWeights(const std::string& dir, const CheckpointReader& 
 }
 
 absl::Status WriteModel(const std::string& dir, const CheckpointReader& reader,
-                        const HuggingFaceConfig& config, ExportPlan& plan) {
+                        const HuggingFaceConfig& config, const AdaptersByWeight& adapters,
+                        ExportPlan& plan) {
   std::deque<SafetensorsWriter> writers;  // parts point to them
   for (const Shard& shard : plan.shards) {
     ASSIGN_OR_RETURN(
@@ -214,45 +222,12 @@ absl::Status WriteModel(const std::string& dir, const CheckpointReader& reader,
   }
   std::vector<float> values;
   for (const MappedVariable& variable : plan.variables) {
-    RETURN_IF_ERROR(CopyVariable(variable, reader, values));
+    RETURN_IF_ERROR(CopyVariable(variable, reader, adapters, values));
   }
   for (SafetensorsWriter& writer : writers) RETURN_IF_ERROR(writer.Finish());
   if (plan.shards.size() > 1) RETURN_IF_ERROR(WriteIndex(dir, plan));
   return WriteBesideWeights(dir, reader, config);
 }
-
-// A folder to write to, which becomes `dir` when it is complete, and is removed otherwise.
-class NewFolder {
- public:
-  static absl::StatusOr<NewFolder> Make(const std::string& dir) {
-    std::error_code error;
-    if (fs::exists(dir, error) && !(fs::is_directory(dir, error) && fs::is_empty(dir, error))) {
-      return InputError("--out=" + dir, "exists already", "name a new folder");
-    }
-    const std::string temporary = dir + ".tmp";
-    fs::remove_all(temporary, error);
-    RETURN_IF_ERROR(CreateFolders(temporary));
-    return NewFolder(dir, temporary);
-  }
-  NewFolder(NewFolder&& other) noexcept
-      : dir_(std::move(other.dir_)), temporary_(std::exchange(other.temporary_, "")) {}
-  NewFolder& operator=(NewFolder&&) = delete;
-  ~NewFolder() {
-    std::error_code ignored;
-    if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
-  }
-
-  const std::string& path() const { return temporary_; }
-  absl::Status Finish() {
-    RETURN_IF_ERROR(SyncFolder(temporary_));
-    return ReplaceFolder(temporary_, dir_);
-  }
-
- private:
-  NewFolder(std::string dir, std::string temporary)
-      : dir_(std::move(dir)), temporary_(std::move(temporary)) {}
-  std::string dir_, temporary_;
-};
 
 // The types of the imported files, or f32.
 absl::StatusOr<ExportTypes> ImportedTypes(const ModelNotes& notes) {
@@ -299,8 +274,17 @@ absl::Status Export(const Arguments& args) {
                    ParseBytes("--shard_bytes=" + FLAGS_shard_bytes, FLAGS_shard_bytes));
   ASSIGN_OR_RETURN(const std::string checkpoint,
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
-  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
-  ASSIGN_OR_RETURN(HuggingFaceConfig config, DescribeCheckpoint(*reader, checkpoint));
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint, {.base = run.base()}));
+  const proto::Graph graph = RemoveAdapters(reader->graph());
+  ASSIGN_OR_RETURN(HuggingFaceConfig config, DescribeCheckpoint(*reader, graph, checkpoint));
+  const AdaptersByWeight adapters = FindAdapters(reader->graph());
+  RETURN_IF_ERROR(reader->CheckVariables(MakeModelPlan(reader->graph())));
+  if (FLAGS_merge && adapters.empty()) {
+    return InputError("--merge", "acts on nothing: " + checkpoint + " has no adapters",
+                      "leave it out");
+  }
+  if (!adapters.empty() && !FLAGS_merge) return ExportAdapter(*reader, config, out);
   ASSIGN_OR_RETURN(const ExportTypes imported, ImportedTypes(reader->notes()));
   ExportTypes types = imported;
   if (!FLAGS_dtype.empty()) {
@@ -308,11 +292,10 @@ absl::Status Export(const Arguments& args) {
     ASSIGN_OR_RETURN(types.most, ParseFileType("--dtype=" + FLAGS_dtype, FLAGS_dtype));
   }
   config.dtype = std::string(Name(types.most));
-  RETURN_IF_ERROR(reader->CheckVariables(MakeModelPlan(reader->graph())));
-  ASSIGN_OR_RETURN(ExportPlan plan, PlanExport(reader->graph(), config, types, shard_bytes));
+  ASSIGN_OR_RETURN(ExportPlan plan, PlanExport(graph, config, types, shard_bytes));
   if (!reader->notes().dtype.empty()) WarnOfRounding(plan, imported);
   ASSIGN_OR_RETURN(NewFolder folder, NewFolder::Make(out));
-  RETURN_IF_ERROR(WriteModel(folder.path(), *reader, config, plan));
+  RETURN_IF_ERROR(WriteModel(folder.path(), *reader, config, adapters, plan));
   RETURN_IF_ERROR(folder.Finish());
   return Print(absl::StrCat(out, ": ", config.model_type, ", ", plan.tensors.size(), " tensors of ",
                             config.dtype, ", ", plan.bytes, " bytes in ", plan.shards.size(),
@@ -328,9 +311,10 @@ absl::Status Export(const Arguments& args) {
 }  // namespace
 
 Verb ExportVerb() {
-  return {verbs::kExport, "make a Hugging Face folder of a checkpoint",
+  return {verbs::kExport, "make a Hugging Face folder of a checkpoint, or the adapter of one",
           "oneflow export --checkpoint=run/tuned --out=models/tuned\n"
-          "oneflow export --checkpoint=run/tuned/step-00000100 --dtype=bf16 --out=models/tuned\n",
+          "oneflow export --checkpoint=run/tuned/step-00000100 --dtype=bf16 --out=models/tuned\n"
+          "oneflow export --checkpoint=run/adapted --merge --out=models/tuned\n",
           Export};
 }
 

@@ -176,14 +176,16 @@ absl::StatusOr<Generated> Continue(LanguageModel& model, std::vector<int32_t> to
   return result;
 }
 
-absl::Status PrintGenerated(const std::string& folder, const Generated& result, size_t prompt) {
+absl::Status PrintGenerated(const std::string& folder, const Runtime& runtime,
+                            const Generated& result, size_t prompt) {
   RETURN_IF_ERROR(Print("\n", {{"checkpoint", folder},
                                {"tokens", result.tokens},
                                {"text", result.text},
                                {"end", result.end},
                                {"prompt_seconds", result.prompt_seconds},
                                {"seconds", result.seconds},
-                               {"tokens_per_second", result.tokens_per_second()}}));
+                               {"tokens_per_second", result.tokens_per_second()},
+                               {"threads", runtime.ranks() * runtime.kernel_threads()}}));
   std::fflush(stdout);
   if (FLAGS_format == "text") {
     std::fprintf(stderr, "%zu tokens in %.2f s: %.1f tokens/s; prompt of %zu in %.2f s\n",
@@ -222,7 +224,7 @@ absl::Status Converse(const Arguments& args, const std::string& folder, Runtime&
     ASSIGN_OR_RETURN(const Generated result,
                      Continue(model, std::move(turn.tokens), tokenizer, stops, sampling,
                               TextStream(args.Repeated("stop")), FLAGS_format == "text"));
-    RETURN_IF_ERROR(PrintGenerated(folder, result, prompt));
+    RETURN_IF_ERROR(PrintGenerated(folder, runtime, result, prompt));
     if (once) return absl::OkStatus();
     talk.Answer(result.text);
   }
@@ -244,7 +246,7 @@ absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(const SamplingOptions sampling, SamplingFromFlags(run));
   ASSIGN_OR_RETURN(const std::string folder,
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
-  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
+  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder, {.base = run.base()}));
   ASSIGN_OR_RETURN(const Tokenizer tokenizer, TokenizerToUse(run, *reader, folder));
   ASSIGN_OR_RETURN(const proto::Plan plan, CompileToGenerate(args, reader->graph()));
   RETURN_IF_ERROR(WriteLayouts(plan));
@@ -281,7 +283,7 @@ absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(const Generated result,
                    Continue(model, std::move(tokens), tokenizer, ends, sampling,
                             TextStream(args.Repeated("stop")), show));
-  return PrintGenerated(folder, result, prompt);
+  return PrintGenerated(folder, *runtime, result, prompt);
 }
 
 }  // namespace

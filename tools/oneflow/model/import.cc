@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,16 +16,15 @@
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/model/model_plan.h"
+#include "tools/oneflow/model/open_adapter.h"
 #include "training/checkpoint/checkpoint.h"
-#include "training/hugging_face/beside_weights.h"
+#include "training/checkpoint/model_weights.h"
 #include "training/hugging_face/copy_slice.h"
 #include "training/hugging_face/find_model.h"
 #include "training/hugging_face/model_config.h"
 #include "training/hugging_face/model_folder.h"
 #include "training/hugging_face/model_graph.h"
 #include "training/hugging_face/named_model.h"
-#include "training/tokenizer/tokenizer.h"
-#include "training/tokenizer/tokenizer_files.h"
 #include "training/trainer/folder_lock.h"
 
 namespace oneflow {
@@ -44,39 +42,6 @@ absl::StatusOr<int64_t> PaddedVocab(const Arguments& args, int64_t vocab) {
 absl::Status CheckNew(const std::string& dir) {
   if (!LatestCheckpoint(dir).ok()) return absl::OkStatus();
   return InputError("--out=" + dir, "holds checkpoints already", "name a new folder");
-}
-
-// The element type of the files: that of most elements.
-std::string FindType(const std::vector<MappedVariable>& variables) {
-  int64_t elements[3] = {};
-  for (const MappedVariable& variable : variables) {
-    for (const MappedPart& part : variable.parts) {
-      elements[static_cast<size_t>(*part.tensor->type)] += Product(part.tensor->dims);
-    }
-  }
-  const auto* const most = std::max_element(std::begin(elements), std::end(elements));
-  return std::string(Name(static_cast<FileType>(most - elements)));
-}
-
-ModelNotes MakeNotes(const HuggingFaceConfig& config,
-                     const std::vector<MappedVariable>& variables) {
-  ModelNotes notes = {.model_type = config.model_type,
-                      .dtype = FindType(variables),
-                      .vocab = config.model.vocab(),
-                      .positions = config.model.sequence(),
-                      .end_ids = config.end_ids,
-                      .begin_id = config.begin_id};
-  const FamilyFiles& files = FindFiles(config);
-  for (const MappedVariable& variable : variables) {
-    int64_t block = -1;
-    FindParts(files, variable.name, &block);
-    for (const MappedPart& part : variable.parts) {
-      const std::string type(Name(*part.tensor->type));
-      if (type == notes.dtype) continue;
-      notes.dtypes[FileName(files, TensorName(part.part, block))] = type;
-    }
-  }
-  return notes;
 }
 
 // Values that are not finite are imported as they are, and reported.
@@ -97,31 +62,6 @@ absl::Status CheckFinitePart(const MappedPart& part) {
   PrintNotice(absl::StrCat("warning: ", part.file->path(), ": tensor ", tensor.name, " has ",
                            infinite, " infinite values and ", nans, " NaNs among ", elements));
   return absl::OkStatus();
-}
-
-absl::StatusOr<TokenizerFiles> ReadTokenizer(const std::string& spec) {
-  ASSIGN_OR_RETURN(const Tokenizer tokenizer, LoadTokenizer(spec));
-  return ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops, tokenizer.config);
-}
-
-// The tokenizer of the folder, after whose stops or `ends` a text ends; null if there is none. One
-// that cannot be used is reported, because the weights are of use without it.
-std::shared_ptr<const TokenizerFiles> FindTokenizer(const std::string& dir,
-                                                    const std::vector<int64_t>& ends) {
-  const std::string spec = TokenizerSpecIn(dir);
-  if (spec.empty()) return nullptr;
-  absl::StatusOr<TokenizerFiles> files = ReadTokenizer(spec);
-  if (!files.ok()) {
-    std::fprintf(stderr, "oneflow: warning: the checkpoint has no tokenizer: %s\n",
-                 std::string(files.status().message()).c_str());
-    return nullptr;
-  }
-  for (const int64_t end : ends) {
-    const auto id = static_cast<int32_t>(end);
-    std::vector<int32_t>& stops = files->stops;
-    if (std::find(stops.begin(), stops.end(), id) == stops.end()) stops.push_back(id);
-  }
-  return std::make_shared<const TokenizerFiles>(*std::move(files));
 }
 
 absl::Status ImportVariable(const MappedVariable& variable, CheckpointWriter& writer,
@@ -168,57 +108,97 @@ absl::Status WithDifferences(const absl::Status& refused, const std::string& fol
   return WithMessage(refused, absl::StrCat(refused.message(), "\n", all.message()));
 }
 
+// A checkpoint of an adapter of PEFT, which names its base.
+absl::Status ImportAdapter(const Arguments& args) {
+  if (args.Given("pad_vocab") || args.Given("sequence")) {
+    return InputError(args.Given("sequence") ? "--sequence" : "--pad_vocab", "is not of an adapter",
+                      "leave it out: `train` takes --sequence");
+  }
+  ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  ASSIGN_OR_RETURN(const AdapterModel model, OpenAdapter(FLAGS_from, run.base()));
+  CheckpointInfo info;
+  info.notes = model.base->notes();
+  info.model_files = model.base->model_files();
+  info.tokenizer_files = model.base->tokenizer_files();
+  info.tokenizer = model.base->tokenizer();
+  ASSIGN_OR_RETURN(const std::string checkpoint,
+                   WriteCheckpoint(FLAGS_out, model.graph, model.variables, info));
+  int64_t parameters = 0;
+  for (const MappedVariable& variable : model.variables) parameters += Product(variable.dims);
+  const std::string& type = info.notes.model_type;
+  return Print(absl::StrCat(checkpoint, ": adapter of rank ", model.graph.lora().rank(), " of ",
+                            type, ", ", parameters, " parameters, from ", info.notes.dtype,
+                            "; its base is ", model.graph.base().path(), "\n"),
+               {{"checkpoint", checkpoint},
+                {"model_type", type},
+                {"parameters", parameters},
+                {"dtype", info.notes.dtype},
+                {"vocab", info.notes.vocab},
+                {"rows", info.notes.vocab}});
+}
+
 absl::Status Import(const Arguments& args) {
   if (FLAGS_from.empty()) return InputError("--from", "is missing", "write --from=models/gpt2");
   if (FLAGS_out.empty()) return InputError("--out", "is missing", "write --out=run/gpt2");
   RETURN_IF_ERROR(CheckNew(FLAGS_out));
+  if (IsAdapterFolder(FLAGS_from)) return ImportAdapter(args);
+  if (args.Given("base")) {
+    return InputError("--base", "acts on nothing: " + FLAGS_from + " is no adapter",
+                      "leave it out");
+  }
   ASSIGN_OR_RETURN(const std::string from, FindModel(FLAGS_from));
   if (from != FLAGS_from) PrintNotice(FLAGS_from + ": its snapshot is " + from);
   const absl::StatusOr<HuggingFaceConfig> read = ReadHuggingFaceConfig(from);
   if (!read.ok()) return WithDifferences(read.status(), from);
-  const HuggingFaceConfig& config = *read;
-  ASSIGN_OR_RETURN(const int64_t vocab, PaddedVocab(args, config.model.vocab()));
   proto::Model said;
   RETURN_IF_ERROR(SetGiven(ModelRows(), args, &said));
+  ASSIGN_OR_RETURN(const auto weights, ModelWeights::Open(from));
+  const ModelNotes& notes = weights->notes();
+  ASSIGN_OR_RETURN(const int64_t vocab, PaddedVocab(args, notes.vocab));
   const ModelGraphOptions options = {.sequence = said.sequence(), .vocab = vocab};
-  ASSIGN_OR_RETURN(const proto::Graph graph, BuildModelGraph(config, options));
-  ASSIGN_OR_RETURN(const ModelFolder folder, ModelFolder::Open(from));
-  ASSIGN_OR_RETURN(const std::vector<MappedVariable> variables,
-                   MapVariables(folder, FindFiles(config), ListVariables(graph),
-                                config.model.vocab(), config.model.tied()));
-  const ModelNotes notes = MakeNotes(config, variables);
-  ASSIGN_OR_RETURN(BesideWeights beside, ReadBesideWeights(folder));
+  ASSIGN_OR_RETURN(const proto::Graph graph, BuildModelGraph(*read, options));
+  std::vector<MappedVariable> variables;
+  for (const WantedVariable& wanted : ListVariables(graph)) {
+    ASSIGN_OR_RETURN(MappedVariable variable, weights->Find(wanted.name, wanted.dims));
+    variables.push_back(std::move(variable));
+  }
   CheckpointInfo info;
   info.notes = notes;
-  info.model_files = std::make_shared<const ModelFiles>(std::move(beside.files));
-  info.tokenizer_files = FindTokenizer(from, config.end_ids);
-  if (info.tokenizer_files != nullptr) info.tokenizer = info.tokenizer_files->id;
+  info.model_files = weights->model_files();
+  // The weights are of use without it.
+  if (!weights->no_tokenizer().empty()) {
+    std::fprintf(stderr, "oneflow: warning: the checkpoint has no tokenizer: %s\n",
+                 weights->no_tokenizer().c_str());
+  }
+  info.tokenizer_files = weights->tokenizer_files();
+  info.tokenizer = weights->tokenizer();
   ASSIGN_OR_RETURN(const std::string checkpoint,
                    WriteCheckpoint(FLAGS_out, graph, variables, info));
-  if (!beside.left.empty()) {
-    PrintNotice(absl::StrCat("not imported from ", from, ": ", absl::StrJoin(beside.left, ", ")));
+  if (!weights->left().empty()) {
+    PrintNotice(
+        absl::StrCat("not imported from ", from, ": ", absl::StrJoin(weights->left(), ", ")));
   }
   int64_t parameters = 0;
   for (const MappedVariable& variable : variables) parameters += Product(variable.dims);
-  const std::string padded =
-      vocab > config.model.vocab() ? absl::StrCat(", padded to ", vocab) : "";
+  const std::string padded = vocab > notes.vocab ? absl::StrCat(", padded to ", vocab) : "";
   return Print(
-      absl::StrCat(checkpoint, ": ", config.model_type, ", ", parameters, " parameters, from ",
-                   notes.dtype, "; vocabulary ", config.model.vocab(), padded, "\n"),
+      absl::StrCat(checkpoint, ": ", notes.model_type, ", ", parameters, " parameters, from ",
+                   notes.dtype, "; vocabulary ", notes.vocab, padded, "\n"),
       {{"checkpoint", checkpoint},
-       {"model_type", config.model_type},
+       {"model_type", notes.model_type},
        {"parameters", parameters},
        {"dtype", notes.dtype},
-       {"vocab", config.model.vocab()},
+       {"vocab", notes.vocab},
        {"rows", vocab}});
 }
 
 }  // namespace
 
 Verb ImportVerb() {
-  return {verbs::kImport, "make a checkpoint of a Hugging Face folder",
+  return {verbs::kImport, "make a checkpoint of a Hugging Face folder, or of an adapter of PEFT",
           "oneflow import --from=models/gpt2 --out=run/gpt2\n"
-          "oneflow import --from=models/llama --sequence=4096 --pad_vocab=128512 --out=run/llama\n",
+          "oneflow import --from=models/llama --sequence=4096 --pad_vocab=128512 --out=run/llama\n"
+          "oneflow import --from=adapters/chat --base=models/llama --out=run/chat\n",
           Import};
 }
 

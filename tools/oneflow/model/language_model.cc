@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "compiler/passes/passes.h"
-#include "compiler/programs.h"
 #include "oneflow_core/base/status.h"
 
 namespace oneflow {
@@ -37,20 +36,47 @@ int64_t WindowBegin(int64_t tokens, int64_t sequence) {
   return tokens <= sequence ? 0 : (tokens - sequence + jump - 1) / jump * jump;
 }
 
+const Prefill* NextPrefill(std::span<const Prefill> prefills, int64_t left) {
+  constexpr int64_t kFew = 2;
+  if (left <= kFew) return nullptr;
+  const Prefill* best = &prefills.back();
+  for (const Prefill& prefill : prefills) {
+    if (prefill.positions <= left) {
+      best = prefill.positions > best->positions ? &prefill : best;
+    } else if (4 * left >= 3 * prefill.positions) {
+      best = &prefill;
+    }
+  }
+  return best;
+}
+
 LanguageModel::LanguageModel(Runtime& runtime, const ModelFacts& facts)
-    : runtime_(runtime), facts_(facts), logits_(facts.vocab) {}
+    : runtime_(runtime),
+      facts_(facts),
+      prefills_(FindPrefills(facts.sequence)),
+      logits_(facts.vocab) {}
 
 absl::StatusOr<std::span<const float>> LanguageModel::Next(std::span<const int32_t> tokens) {
   const auto n = static_cast<int64_t>(tokens.size());
   const int64_t begin = WindowBegin(n, facts_.sequence);
   if (begin != begin_) begin_ = fed_ = begin;
-  const int64_t most = std::min(kPrefillPositions, facts_.sequence);
+  if (fed_ == n) return logits_;
+  RETURN_IF_ERROR(FillCaches(tokens.first(n - 1)));
+  RETURN_IF_ERROR(Feed("decode", tokens.subspan(fed_, n - fed_)));
+  fed_ = n;
+  return logits_;
+}
+
+absl::Status LanguageModel::FillCaches(std::span<const int32_t> tokens) {
+  const auto n = static_cast<int64_t>(tokens.size());
   while (fed_ < n) {
-    const int64_t count = std::min(most, n - fed_);
-    RETURN_IF_ERROR(Feed(count == 1 ? "decode" : "prefill", tokens.subspan(fed_, count)));
+    const Prefill* prefill = NextPrefill(prefills_, n - fed_);
+    const int64_t count = std::min(prefill == nullptr ? 1 : prefill->positions, n - fed_);
+    RETURN_IF_ERROR(
+        Feed(prefill == nullptr ? "decode" : prefill->program, tokens.subspan(fed_, count)));
     fed_ += count;
   }
-  return logits_;
+  return absl::OkStatus();
 }
 
 absl::Status LanguageModel::Feed(const std::string& program, std::span<const int32_t> tokens) {

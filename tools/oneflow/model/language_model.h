@@ -6,7 +6,8 @@
 //   tokens.push_back(ArgMax(logits));
 //   ASSIGN_OR_RETURN(logits, model.Next(tokens));   // computes the one new position
 //
-// Keys and values of earlier positions stay in the plan's caches. A text longer than the model's
+// Programs prefill enter keys and values of the positions before the last one into the plan's
+// caches, and decode computes the last one. A text longer than the model's
 // sequence is seen through a window that jumps: see WindowBegin.
 #pragma once
 
@@ -18,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "actor_runtime/exec/runtime.h"
 #include "actor_runtime/kernel/run_context.h"
+#include "compiler/programs.h"
 #include "training/trainer/plan_facts.h"
 
 namespace oneflow {
@@ -26,6 +28,11 @@ namespace oneflow {
 // window jumps on by half a sequence at a time and is computed anew, for every position in it has
 // changed: once in sequence / 2 tokens, which see between half a sequence and a full one.
 int64_t WindowBegin(int64_t tokens, int64_t sequence);
+
+// The program that takes the next of `left` >= 1 positions before the last one: the smallest that
+// takes all of them and is at least three quarters full, or else the largest that is full; null
+// where they are so few that decode takes less time. `prefills`: as FindPrefills gives them.
+const Prefill* NextPrefill(std::span<const Prefill> prefills, int64_t left);
 
 class LanguageModel {
  public:
@@ -38,9 +45,11 @@ class LanguageModel {
 
  private:
   absl::Status Feed(const std::string& program, std::span<const int32_t> tokens);
+  absl::Status FillCaches(std::span<const int32_t> tokens);
 
   Runtime& runtime_;
   const ModelFacts facts_;
+  const std::vector<Prefill> prefills_;
   std::vector<float> logits_;
   int64_t begin_ = 0, fed_ = 0;  // the caches hold tokens [begin_, fed_)
 };

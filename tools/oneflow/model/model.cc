@@ -6,16 +6,19 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
+#include "oneflow_core/model/add_adapters.h"
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/model/model.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/named_graph.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
+#include "training/checkpoint/base.h"
 
 namespace oneflow {
 namespace {
@@ -32,6 +35,14 @@ std::string NumbersText(const proto::Model& model, const proto::Graph& graph) {
                     " experts: ", CountActiveParameters(model, graph), " parameters for a token");
   }
   return text;
+}
+
+// "; trains 294912 of them (0.24 %)", as print_trainable_parameters of peft says; "": all.
+std::string TrainedText(const proto::Graph& graph) {
+  const int64_t trained = CountTrained(graph), all = CountParameters(graph);
+  if (trained == all) return "";
+  return absl::StrFormat("; trains %d of %d parameters (%.4g %%)", trained, all,
+                         100.0 * static_cast<double>(trained) / static_cast<double>(all));
 }
 
 // "`oneflow model gpt ...` or `oneflow model llama ...`"
@@ -98,6 +109,7 @@ absl::StatusOr<BuiltModel> BuildFrom(const Arguments& args) {
                       "leave one of the two out");
   }
   ASSIGN_OR_RETURN(NamedModel named, NamedModelFromFlags(args, FLAGS_from));
+  if (IsModelFolder(FLAGS_from)) RETURN_IF_ERROR(NameBase(FLAGS_from, &named.graph));
   return BuiltModel{std::move(named.model), std::move(named.graph)};
 }
 
@@ -111,7 +123,7 @@ absl::StatusOr<BuiltModel> BuildSaid(const Arguments& args) {
   RETURN_IF_ERROR(SetGiven(ModelRows(), args, &said));
   BuiltModel built;
   ASSIGN_OR_RETURN(built.model, CompleteModel(said));
-  built.graph = BuildModel(built.model);
+  ASSIGN_OR_RETURN(built.graph, AdaptGraph(BuildModel(built.model), built.model));
   return built;
 }
 
@@ -120,24 +132,26 @@ absl::Status WriteModelFiles(const Arguments& args) {
   ASSIGN_OR_RETURN(const BuiltModel built, BuildSaid(args));
   const auto& [model, graph] = built;
   RETURN_IF_ERROR(WriteFile(FLAGS_out, GraphFileText(graph)));
-  std::printf("%s: %lld parameters, %d ops; %s\n", FLAGS_out.c_str(),
+  std::printf("%s: %lld parameters, %d ops; %s%s\n", FLAGS_out.c_str(),
               static_cast<long long>(CountParameters(graph)), graph.op_size(),
-              NumbersText(model, graph).c_str());
+              NumbersText(model, graph).c_str(), TrainedText(graph).c_str());
   return absl::OkStatus();
 }
 
 }  // namespace
 
 Verb ModelVerb() {
-  return {verbs::kModel, "write the logical graph of a GPT or a Llama",
-          "oneflow model gpt --preset=gpt2-124m --out=gpt.textproto\n"
-          "oneflow model gpt --layers=4 --heads=4 --hidden=128 --sequence=64 --vocab=256 "
-          "--bias=false --out=small.textproto\n"
-          "oneflow model gpt --preset=gpt3-175b --attention=unfused --dropout=0.1 --masks=stored "
-          "--out=megatron.textproto\n"
-          "oneflow model llama --preset=llama3.1-8b --sequence=8192 --out=llama.textproto\n"
-          "oneflow model --from=Qwen/Qwen2.5-7B --sequence=4096 --out=qwen.textproto\n",
-          WriteModelFiles, /*words=*/"gpt|llama"};
+  return {
+      verbs::kModel, "write the logical graph of a GPT or a Llama",
+      "oneflow model gpt --preset=gpt2-124m --out=gpt.textproto\n"
+      "oneflow model gpt --layers=4 --heads=4 --hidden=128 --sequence=64 --vocab=256 "
+      "--bias=false --out=small.textproto\n"
+      "oneflow model gpt --preset=gpt3-175b --attention=unfused --dropout=0.1 --masks=stored "
+      "--out=megatron.textproto\n"
+      "oneflow model llama --preset=llama3.1-8b --sequence=8192 --out=llama.textproto\n"
+      "oneflow model --from=Qwen/Qwen2.5-7B --sequence=4096 --out=qwen.textproto\n"
+      "oneflow model --from=Qwen/Qwen2.5-7B --lora=rank:16,targets:attn+mlp --out=lora.textproto\n",
+      WriteModelFiles, /*words=*/"gpt|llama"};
 }
 
 }  // namespace oneflow

@@ -1,19 +1,11 @@
 #include "tools/oneflow/model/model_plan.h"
 
-#include <utility>
+#include <set>
+#include <string>
+
+#include "training/hugging_face/model_folder.h"
 
 namespace oneflow {
-
-std::vector<WantedVariable> ListVariables(const proto::Graph& graph) {
-  std::vector<WantedVariable> variables;
-  for (const proto::Op& op : graph.op()) {
-    if (op.kind() != "variable") continue;
-    Dims dims;
-    for (const auto& dim : op.shape().dim()) dims.push_back(dim.size());
-    variables.push_back({op.name(), std::move(dims)});
-  }
-  return variables;
-}
 
 proto::Plan MakeModelPlan(const proto::Graph& graph) {
   proto::Plan plan;
@@ -21,11 +13,17 @@ proto::Plan MakeModelPlan(const proto::Graph& graph) {
   plan.set_fingerprint("imported");
   *plan.mutable_graph() = graph;
   plan.mutable_recipe()->set_micro_batches(1);
+  std::set<std::string> frozen;
+  for (const proto::Op& op : graph.op()) {
+    const auto it = op.attr().find("frozen");
+    if (it != op.attr().end() && it->second.b()) frozen.insert(op.name());
+  }
   for (const WantedVariable& wanted : ListVariables(graph)) {
     proto::Variable& variable = *plan.add_variable();
     variable.set_name(wanted.name);
     variable.set_dtype(proto::F32);
     for (const int64_t size : wanted.dims) variable.mutable_layout()->add_dim(size);
+    variable.set_frozen(graph.has_base() && frozen.contains(wanted.name));
   }
   return plan;
 }

@@ -26,7 +26,7 @@ bool IsInCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x
 
 // The position at which to split `text`: at most `limit`, and no more than `reach` below it unless
 // a character is in the way.
-size_t CutNear(std::string_view text, const Tokenizer& tokenizer, size_t limit, size_t reach) {
+size_t SplitNear(std::string_view text, const Tokenizer& tokenizer, size_t limit, size_t reach) {
   if (const size_t at = tokenizer.find_split(text, limit); limit - at <= reach) return at;
   for (size_t at = limit; at > 0 && limit - at <= reach; --at) {
     if (IsSpace(text[at]) && !IsSpace(text[at - 1])) return at;
@@ -161,14 +161,14 @@ absl::Status TextDivider::AddPart(const TextReader& reader, const TextBlock& blo
       return absl::OkStatus();
     }
   }
-  RETURN_IF_ERROR(Cut(reader.location(), reach));
+  RETURN_IF_ERROR(Divide(reader.location(), reach));
   if (block.ends) RETURN_IF_ERROR(validation_->End(reader.location()));
   fate_ = Fate::kValidation;
   return absl::OkStatus();
 }
 
-absl::Status TextDivider::Cut(const std::string& location, int64_t reach) {
-  const size_t size = CutNear(window_, tokenizer_, share_.train_bytes - sent_, reach);
+absl::Status TextDivider::Divide(const std::string& location, int64_t reach) {
+  const size_t size = SplitNear(window_, tokenizer_, share_.train_bytes - sent_, reach);
   const bool both = sent_ > 0 || size > 0;
   if (sent_ == 0 && size > 0) RETURN_IF_ERROR(train_->Begin());
   if (both) {

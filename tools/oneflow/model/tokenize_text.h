@@ -93,7 +93,7 @@ class TextDivider {
 
  private:
   absl::Status AddPart(const TextReader& reader, const TextBlock& block);
-  absl::Status Cut(const std::string& location, int64_t reach);
+  absl::Status Divide(const std::string& location, int64_t reach);
 
   const Tokenizer& tokenizer_;
   ValidationShare share_;  // train_bytes: that are left

@@ -14,6 +14,7 @@
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/recipe/check_needs.h"
 #include "tools/oneflow/cli/backend_flags.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/one_process.h"
@@ -101,17 +102,20 @@ absl::Status PrintLosses(const std::string& checkpoint, int64_t step,
 
 // The loss over the first --eval_batches micro-batches of a file, or all of it.
 absl::StatusOr<MeanLoss> EvaluateFile(Runtime& runtime, const ModelFacts& facts,
-                                      const TokenDataset& file, int32_t end_of_text,
+                                      const TokenDataset& file,
+                                      const std::optional<RecordSet>& records, int32_t end_of_text,
                                       std::optional<int64_t> most) {
   const int64_t size = FindProgram(runtime.plan(), "eval")->micro_batch_size();
-  const auto tokens = file.Pass(size);
+  const auto tokens = records ? records->Pass(size) : file.Pass(size);
+  const int64_t windows = records ? records->size() : file.Windows(facts.sequence);
   MeanLoss loss;
   RunContext context;
   context.micro_batch_size = size;
   context.tokens = tokens.get();
-  context.end_of_text = end_of_text;
+  context.end_of_text = records ? -1 : end_of_text;
+  context.marks_documents = records.has_value();
   context.report = [&](int64_t, std::span<const double> values) { loss.Add(values); };
-  const int64_t all = (file.Windows(facts.sequence) + size - 1) / size;
+  const int64_t all = (windows + size - 1) / size;
   RETURN_IF_ERROR(runtime.Run("eval", context, most ? std::min(*most, all) : all));
   return loss;
 }
@@ -127,11 +131,12 @@ absl::Status CheckLoss(const MeanLoss& loss, const WeightCheck& weights) {
 
 absl::Status Evaluate(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
+  RETURN_IF_ERROR(CheckNeeds(RunRows(), run));
   ASSIGN_OR_RETURN(const bool works, WorksAlone("eval", run));
   if (!works) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string folder,
                    FindStepFolder("--checkpoint", FLAGS_checkpoint, PrintNotice));
-  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder));
+  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder, {.base = run.base()}));
   proto::Graph graph = reader->graph();
   ASSIGN_OR_RETURN(ModelFacts facts, CountLabels(&graph));
   // Ids behind the vocabulary are padding: data must not have them.
@@ -171,8 +176,8 @@ absl::Status Evaluate(const Arguments& args) {
   if (run.has_eval_batches()) most = run.eval_batches();
   std::vector<Result> results;
   for (size_t i = 0; i < data.files.size(); ++i) {
-    ASSIGN_OR_RETURN(const MeanLoss loss,
-                     EvaluateFile(*runtime, facts, data.files[i], data.end_of_text, most));
+    ASSIGN_OR_RETURN(const MeanLoss loss, EvaluateFile(*runtime, facts, data.files[i],
+                                                       data.records[i], data.end_of_text, most));
     RETURN_IF_ERROR(CheckLoss(loss, weights));
     if (!loss.value()) {
       PrintNotice(absl::StrCat("warning: no label of ", data.names[i],

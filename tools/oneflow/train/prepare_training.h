@@ -14,8 +14,12 @@ struct PreparedTraining {
   proto::Run run;  // complete
 };
 
+// Samples of a step of the plan.
+int64_t SamplesOfStep(const proto::Plan& plan);
+
 // Opens the data: --eval_data, or the last --eval_fraction of --data, is what is validated on.
-// Input errors where run, plan and data do not go together.
+// With --epochs the run gets its steps; run.steps and run.eval_batches are there if the user says
+// them. Input errors where run, plan and data do not go together.
 absl::StatusOr<PreparedTraining> PrepareTraining(proto::Run run, proto::Plan plan);
 
 }  // namespace oneflow

@@ -23,8 +23,8 @@ namespace {
 
 std::string Hex(uint64_t hash) { return absl::StrCat(absl::Hex(hash, absl::kZeroPad16)); }
 
-// With the index, the facts and the chats of each .bin that has them beside it (docs/data.md): they are read,
-// too.
+// With the index, the facts and the chats of each .bin that has them beside it (docs/data.md): they
+// are read, too.
 std::vector<std::string> WithCompanions(const std::vector<std::string>& paths) {
   std::vector<std::string> all;
   for (const std::string& path : paths) {

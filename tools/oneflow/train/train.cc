@@ -94,7 +94,11 @@ absl::Status Train(const Arguments& args) {
   ASSIGN_OR_RETURN(proto::Run run, RunFromFlags(args));
   ASSIGN_OR_RETURN(const JobPlacement placement, PlacementFromFlags(run));
   RETURN_IF_ERROR(CheckNeeds(RunRows(), run));
+  const proto::Run said = run;
   SetDefaults(RunRows(), &run);  // the optimizer's are the plan's
+  // The data decide on them.
+  if (run.has_epochs() && !said.has_steps()) run.clear_steps();
+  if (!said.has_eval_batches()) run.clear_eval_batches();
   JobReport report(run.job_dir(), placement.attempt);
   bool joins = false;
   const absl::Status status = TrainAt(placement, args, run, report, &joins);

@@ -11,13 +11,17 @@
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/device/cores.h"
 #include "actor_runtime/exec/runtime.h"
+#include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "planning/measure/kernel_time.h"
 #include "planning/simulate/model_rates.h"
 #include "tools/oneflow/cli/backend_flags.h"
 #include "tools/oneflow/cli/interrupt.h"
 #include "tools/oneflow/cli/precision.h"
+#include "tools/oneflow/train/mixture_text.h"
 #include "tools/oneflow/train/promise_run.h"
+#include "tools/oneflow/train/records_text.h"
 #include "tools/oneflow/train/training_data.h"
 #include "training/trainer/trainer.h"
 
@@ -116,8 +120,11 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
   std::optional<Interrupt> interrupt;
   observer.on_trained = [&] { interrupt.reset(); };
 
-  const auto train = data.train.Source(run.seed());
-  const auto eval = data.validation.size() > 0 ? data.validation.Source(run.seed()) : nullptr;
+  const int64_t batch = SamplesOfStep(plan);
+  const auto train = TrainSource(run, data, batch);
+  const proto::Program* eval_program = FindProgram(plan, "eval");
+  const auto eval = ValidationSource(
+      run, data, eval_program == nullptr ? batch : eval_program->micro_batch_size());
   ASSIGN_OR_RETURN(const auto trainer,
                    Trainer::Create(plan, DataOfTrainer(run, data, train.get(), eval.get()), options,
                                    &group, observer));
@@ -150,6 +157,14 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
   if (first) {
     for (const std::string& warning : data.warnings) printer.Notify(warning);
   }
+  ASSIGN_OR_RETURN(const ModelFacts model, FactsOfModel(plan));
+  PrintLines(text,
+             RecordsText(data.train_samples, model.sequence, data.marks_documents, run, batch));
+  if (first && printer.json() && data.train_samples.counts().records > 0) {
+    std::puts(JsonText(nlohmann::ordered_json{
+                           {"data", RecordsJson(data.train_samples, model.sequence, run)}})
+                  .c_str());
+  }
   const bool mixed = !data.train.parts().empty();
   if (mixed) PrintLines(text, MixtureText(data.train));
 
@@ -166,7 +181,7 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
     report.AddToOutcome(TookJson(*promise, took));
   }
   if (mixed) {
-    PrintLines(text, SharesText(data.train, run.seed(), run.steps(), plan.recipe().batch()));
+    PrintLines(text, SharesText(data.train, run.seed(), run.steps(), batch));
   }
   if (!run.checkpoint_dir().empty()) {
     PrintLines(text, absl::StrCat("checkpoints: ", run.checkpoint_dir(), "\n"));

@@ -1,5 +1,6 @@
 #include "tools/oneflow/train/training_data.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <utility>
@@ -13,8 +14,9 @@
 #include "tools/oneflow/model/encode_text_file.h"
 #include "tools/oneflow/model/load_text_tokenizer.h"
 #include "tools/oneflow/model/warn_of_text.h"
+#include "tools/oneflow/train/records_text.h"
 #include "training/chat/chat_template.h"
-#include "training/checkpoint/checkpoint.h"
+#include "training/checkpoint/base.h"
 #include "training/data/doubt_text.h"
 #include "training/data/find_files.h"
 #include "training/data/text_reader.h"
@@ -52,10 +54,6 @@ class TextTokenizer {
     made.token_bytes_ = run.token_bytes();
     made.end_of_text_id_ = run.has_end_of_text_id() ? run.end_of_text_id() : -1;
     made.documents_ = options.documents;
-    if (!run.chat() && (run.has_loss_on() || run.has_chat_template())) {
-      return InputError(run.has_loss_on() ? "--loss_on=" + run.loss_on() : "--chat_template",
-                        "acts only with --chat", "add --chat, or leave it out");
-    }
     made.chat_ = run.chat();
     made.chat_template_ = run.chat_template();
     ASSIGN_OR_RETURN(made.loss_on_, ParseLossOn(run.has_loss_on() ? run.loss_on() : "assistant"));
@@ -66,11 +64,12 @@ class TextTokenizer {
       made.files_ = made.loaded_->files;
       made.given_ = true;
     } else if (!checkpoint.empty()) {
-      ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(checkpoint));
-      made.files_ = reader->tokenizer_files();
+      ASSIGN_OR_RETURN(const auto weights, OpenWeights(checkpoint));
+      made.files_ = weights->tokenizer_files();
       made.folder_ = checkpoint;
-      made.bytes_ = reader->tokenizer() == BytesTokenizerId();
-      made.end_ids_ = reader->notes().end_ids;
+      made.bytes_ = weights->tokenizer() == BytesTokenizerId();
+      made.end_ids_ = weights->notes().end_ids;
+      made.no_tokenizer_ = weights->no_tokenizer();
     }
     return made;
   }
@@ -91,7 +90,9 @@ class TextTokenizer {
     }
     if (files_ == nullptr && !bytes_) {
       return InputError(
-          path, "is text, and the tokenizer of " + folder_ + " is not known",
+          path,
+          "is text, and the tokenizer of " + folder_ + " is not known" +
+              (no_tokenizer_.empty() ? "" : ": " + no_tokenizer_),
           "give the --tokenizer of the model; --tokenizer=bytes if a byte is a token");
     }
     const bool bytes = files_ == nullptr || files_->files.empty();
@@ -146,6 +147,7 @@ class TextTokenizer {
   FilesPointer files_;
   std::string folder_;  // of the checkpoint, or the user's tokenizer
   std::vector<int64_t> end_ids_;
+  std::string no_tokenizer_;  // why the folder has none
   std::optional<LoadedTokenizer> loaded_;
   bool given_ = false;
   bool bytes_ = true;  // without files, text is bytes: there is no model that was made otherwise
@@ -255,6 +257,8 @@ absl::StatusOr<FoundTokenizer> FindTokenizer(const proto::Run& run, const DataLi
   return found;
 }
 
+constexpr char kDefaultLongChats[] = "truncate";
+
 // The token that ends a document.
 absl::StatusOr<int32_t> FindEndOfText(const proto::Run& run, const FoundTokenizer& found,
                                       int64_t vocab) {
@@ -299,7 +303,43 @@ absl::StatusOr<std::string> CheckEndOfText(const std::string& name,
                       "--end_of_text_id, or leave --documents out");
 }
 
-std::string Percent(double part) { return absl::StrFormat("%.1f %%", 100 * part); }
+bool AnyPlain(const TokenMixture& data) {
+  for (const TokenDataset& dataset : data.datasets()) {
+    for (const TokenDataset::FilePart& part : dataset.FileParts()) {
+      if (part.chats == nullptr) return true;
+    }
+  }
+  return false;
+}
+
+bool AnyChats(const TokenMixture& data) {
+  const auto& datasets = data.datasets();
+  return std::any_of(datasets.begin(), datasets.end(),
+                     [](const TokenDataset& dataset) { return dataset.HasChats(); });
+}
+
+// Chats say where they end.
+absl::Status CheckEndOfTextIsNeeded(const proto::Run& run, bool plain) {
+  if (plain || !run.has_end_of_text_id()) return absl::OkStatus();
+  return InputError("--end_of_text_id", "acts on nothing: all of --data are chats, which have ends",
+                    "leave it out");
+}
+
+absl::Status CheckChatsActs(const proto::Run& run, bool chats) {
+  if (chats || run.long_chats().empty() || run.long_chats() == kDefaultLongChats) {
+    return absl::OkStatus();
+  }
+  return InputError("--long_chats=" + run.long_chats(), "acts on nothing: --data has no chats",
+                    "leave it out, or make the data by `oneflow data --chat`");
+}
+
+RecordOptions OptionsOfRecords(const proto::Run& run, int64_t sequence, bool documents,
+                               int32_t end_of_text) {
+  RecordOptions options{.sequence = sequence, .documents = documents, .end_of_text = end_of_text};
+  if (run.long_chats() == "drop") options.long_chats = LongChats::kDrop;
+  if (run.long_chats() == "error") options.long_chats = LongChats::kError;
+  return options;
+}
 
 }  // namespace
 
@@ -312,14 +352,25 @@ absl::StatusOr<TrainingData> OpenTrainingData(const proto::Run& run, const Model
   const TokenizerId id = split.train.tokenizer();
   ASSIGN_OR_RETURN(FoundTokenizer found,
                    FindTokenizer(run, list, id, options.documents, tokenizer));
+  // Chats say where they end.
+  const bool chats = AnyChats(split.train) || AnyChats(split.validation);
+  RETURN_IF_ERROR(CheckChatsActs(run, chats));
+  const bool plain = AnyPlain(split.train) || AnyPlain(split.validation);
+  RETURN_IF_ERROR(CheckEndOfTextIsNeeded(run, plain));
   int32_t end_of_text = -1;
-  if (options.documents) {
+  if (options.documents && plain) {
     ASSIGN_OR_RETURN(end_of_text, FindEndOfText(run, found, model.vocab));
   }
+  const RecordOptions of_records =
+      OptionsOfRecords(run, model.sequence, options.documents, end_of_text);
+  ASSIGN_OR_RETURN(SampledData train_samples,
+                   SampledData::Make(split.train, of_records, run.has_epochs()));
+  ASSIGN_OR_RETURN(SampledData validation_samples,
+                   SampledData::Make(split.validation, of_records, /*epochs=*/false));
   std::vector<std::string> warnings;
   for (const auto& [name, data] : {std::pair("--data=" + run.data(), &split.train),
                                    std::pair(ValidationName(run), &split.validation)}) {
-    if (!options.documents || data->size() == 0) continue;
+    if (end_of_text < 0 || data->size() == 0 || AnyChats(*data)) continue;
     ASSIGN_OR_RETURN(std::string warning, CheckEndOfText(name, data->datasets(), end_of_text));
     if (!warning.empty()) warnings.push_back(std::move(warning));
   }
@@ -336,8 +387,47 @@ absl::StatusOr<TrainingData> OpenTrainingData(const proto::Run& run, const Model
                       std::move(split.validation),
                       id.known() || files == nullptr ? id : files->id,
                       has_files ? std::move(files) : nullptr,
-                      end_of_text,
-                      std::move(warnings)};
+                      options.documents && chats ? -1 : end_of_text,
+                      std::move(warnings),
+                      std::move(train_samples),
+                      std::move(validation_samples),
+                      options.documents && chats};
+}
+
+std::unique_ptr<TokenSource> TrainSource(const proto::Run& run, const TrainingData& data,
+                                         int64_t batch) {
+  if (run.has_epochs()) return data.train_samples.Epochs(run.seed(), batch);
+  return data.train_samples.Draws(run.seed(), data.marks_documents);
+}
+
+int64_t RecordsOfPass(const TrainingData& data) {
+  const RecordSet* records = data.validation_samples.records();
+  return records == nullptr ? 0 : records->size();
+}
+
+std::unique_ptr<TokenSource> ValidationSource(const proto::Run& run, const TrainingData& data,
+                                              int64_t batch) {
+  if (data.validation.size() == 0) return nullptr;
+  const RecordSet* records = data.validation_samples.records();
+  if (records != nullptr) return records->Pass(batch);
+  return data.validation_samples.Draws(run.seed(), data.marks_documents);
+}
+
+absl::Status CheckCountsLabels(const proto::Plan& plan, const TrainingData& data) {
+  if (!data.train_samples.has_chats() && !data.validation_samples.has_chats()) {
+    return absl::OkStatus();
+  }
+  for (const proto::Program& program : plan.program()) {
+    for (const proto::Actor& actor : program.actor()) {
+      const auto counted = actor.attr().find("counted");
+      if (actor.kernel() == "report" && counted != actor.attr().end() && counted->second.b()) {
+        return absl::OkStatus();
+      }
+    }
+  }
+  return InputError("plan of " + plan.model(),
+                    "does not count labels, and not all labels of chats count",
+                    "compile it with --masked_labels or --documents");
 }
 
 absl::StatusOr<EvaluationData> OpenEvaluationData(const proto::Run& run, const ModelFacts& model,
@@ -358,14 +448,28 @@ absl::StatusOr<EvaluationData> OpenEvaluationData(const proto::Run& run, const M
     opened.files.push_back(std::move(data));
     RETURN_IF_ERROR(CheckOneTokenizer(opened.files[0], opened.files.back()));
   }
+  const auto has_chats = [](const TokenDataset& file) { return file.HasChats(); };
+  const bool chats = std::any_of(opened.files.begin(), opened.files.end(), has_chats);
+  const bool plain = !std::all_of(opened.files.begin(), opened.files.end(), has_chats);
+  RETURN_IF_ERROR(CheckChatsActs(run, chats));
+  RETURN_IF_ERROR(CheckEndOfTextIsNeeded(run, plain));
+  for (const TokenDataset& file : opened.files) {
+    std::optional<RecordSet>& records = opened.records.emplace_back();
+    if (!file.HasChats()) continue;
+    ASSIGN_OR_RETURN(records, RecordSet::Make(file, OptionsOfRecords(run, model.sequence,
+                                                                     options.documents, -1)));
+    const std::string out = LeftOutText(records->counts());
+    if (!out.empty()) PrintNotice(file.path() + ": " + out);
+  }
   for (const TokenDataset& file : opened.files) {
     if (!opened.tokenizer.known()) opened.tokenizer = file.tokenizer();
   }
   ASSIGN_OR_RETURN(const FoundTokenizer found,
                    FindTokenizer(run, list, opened.tokenizer, options.documents, tokenizer));
   if (!opened.tokenizer.known() && found.files != nullptr) opened.tokenizer = found.files->id;
-  if (!options.documents) return opened;
+  if (!options.documents || !plain) return opened;
   ASSIGN_OR_RETURN(opened.end_of_text, FindEndOfText(run, found, model.vocab));
+  if (chats) return opened;
   ASSIGN_OR_RETURN(const std::string warning,
                    CheckEndOfText("--data=" + run.data(), opened.files, opened.end_of_text));
   if (!warning.empty()) PrintNotice(warning);
@@ -380,30 +484,11 @@ TrainerData DataOfTrainer(const proto::Run& run, const TrainingData& data, const
           .tokenizer = data.tokenizer,
           .tokenizer_files = data.tokenizer_files,
           .mixture = data.train.parts(),
+          .records = data.train_samples.id(),
           .end_of_text = data.end_of_text,
+          .marks_documents = data.marks_documents,
           .train_name = "--data=" + run.data(),
           .validation_name = ValidationName(run)};
-}
-
-std::string MixtureText(const TokenMixture& data) {
-  std::string text = "data:";
-  const char* separator = " ";
-  for (const MixturePart& part : data.parts()) {
-    absl::StrAppend(&text, std::exchange(separator, ", "), part.file, " ", Percent(part.weight));
-  }
-  return text + "\n";
-}
-
-std::string SharesText(const TokenMixture& data, uint64_t seed, int64_t steps, int64_t batch) {
-  const std::vector<int64_t> counts = data.CountSamples(seed, steps, batch);
-  const auto all = static_cast<double>(steps) * static_cast<double>(batch);
-  std::string text = absl::StrCat("data of ", steps, " steps:");
-  const char* separator = " ";
-  for (size_t i = 0; i < counts.size(); ++i) {
-    absl::StrAppend(&text, std::exchange(separator, ", "), data.parts()[i].file, " ", counts[i],
-                    " sequences, ", Percent(all > 0 ? static_cast<double>(counts[i]) / all : 0));
-  }
-  return text + "\n";
 }
 
 }  // namespace oneflow

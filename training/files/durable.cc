@@ -1,4 +1,4 @@
-#include "training/checkpoint/durable.h"
+#include "training/files/durable.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,0 +1,34 @@
+#include "tools/oneflow/cli/masked_data.h"
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include "tools/oneflow/cli/data_list.h"
+#include "training/data/chat_file.h"
+
+namespace oneflow {
+namespace {
+
+bool HasChatsBeside(const std::string& path) {
+  std::error_code ignored;
+  return path.ends_with(".bin") && std::filesystem::exists(ChatsPath(path), ignored);
+}
+
+bool ListIsMasked(const std::string& flag, const std::string& list) {
+  // Whoever opens the data reports an error.
+  const absl::StatusOr<DataList> files = ParseDataList(flag, list);
+  if (list.empty() || !files.ok()) return false;
+  for (const std::string& path : files->files) {
+    if (HasChatsBeside(path)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool HasMaskedData(const proto::Run& run) {
+  return ListIsMasked("data", run.data()) || ListIsMasked("eval_data", run.eval_data());
+}
+
+}  // namespace oneflow
