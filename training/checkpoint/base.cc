@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/kernel/host/init_variable.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/graph_proto.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/model_weights.h"
 #include "training/hugging_face/find_model.h"
@@ -124,13 +125,6 @@ absl::StatusOr<std::string> HashWeights(const std::string& folder) {
   const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
   return absl::StrCat(absl::Hex(hash.high64, absl::kZeroPad16),
                       absl::Hex(hash.low64, absl::kZeroPad16));
-}
-
-bool HasFrozen(const proto::Graph& graph) {
-  return std::ranges::any_of(graph.op(), [](const proto::Op& op) {
-    const auto frozen = op.attr().find("frozen");
-    return op.kind() == "variable" && frozen != op.attr().end() && frozen->second.b();
-  });
 }
 
 absl::StatusOr<proto::Base> DescribeBase(const std::string& path) {

@@ -75,9 +75,6 @@ bool IsModelFolder(const std::string& path);
 // .safetensors files, one after the other in the order of their names. It reads all of them.
 absl::StatusOr<std::string> HashWeights(const std::string& folder);
 
-// True if the graph has variables that nothing trains.
-bool HasFrozen(const proto::Graph& graph);
-
 // The folder, as an absolute path, and its hash.
 absl::StatusOr<proto::Base> DescribeBase(const std::string& path);
 

@@ -150,6 +150,7 @@ struct RecordSet::Table {
       numbers.insert(numbers.end(), {run.first_record, run.begin, run.records, run.chats ? 1 : 0});
     }
     numbers.insert(numbers.end(), firsts.begin(), firsts.end());
+    numbers.push_back(counts.chat_labels);  // other masks count other labels
     const uint64_t of_chats = XXH3_64bits(chats.data(), chats.size() * sizeof(KeptChat));
     return XXH3_64bits_withSeed(numbers.data(), numbers.size() * sizeof(int64_t), of_chats);
   }

@@ -176,8 +176,7 @@ absl::Status WriteChatData(const Arguments& args, const proto::Run& run) {
   ASSIGN_OR_RETURN(const TokenizerFiles tokenizer_files,
                    ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops, tokenizer.config));
   for (WrittenChats& part : parts) {
-    RETURN_IF_ERROR(part.file.Finish());
-    RETURN_IF_ERROR(WriteChats(part.path, part.table));
+    RETURN_IF_ERROR(part.file.Finish(&part.table));
   }
   if (parts.size() == 1) RETURN_IF_ERROR(RemoveTokenFile(OutputPath(kValidationFile)));
   RETURN_IF_ERROR(WriteTokenizerFiles(tokenizer_files, TokenizerFolder(OutputPath(kTrainFile))));
