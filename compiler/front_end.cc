@@ -93,7 +93,9 @@ absl::Status AddGradients(FrontEndState* s) {
 absl::Status Narrow(FrontEndState* s) {
   MixedPrecisionOptions options{.narrow_biases = s->plan.device_kind() == proto::CUDA};
   ASSIGN_OR_RETURN(options.residual, DTypeFromProto(s->plan.recipe().residual(), "residual"));
-  options.narrow_frozen = s->plan.recipe().frozen_weights() == proto::BF16;
+  // Where it is not said they rest as products read them, which is in bf16 here.
+  const proto::Recipe& recipe = s->plan.recipe();
+  options.narrow_frozen = !recipe.has_frozen_weights() || recipe.frozen_weights() == proto::BF16;
   for (const proto::Variable& v : s->plan.variable()) {
     ASSIGN_OR_RETURN(options.resting[v.name()], DTypeFromProto(v.dtype(), v.name()));
   }

@@ -39,7 +39,8 @@ absl::Status CheckNeeds(std::span<const Row> rows, const Message& message) {
     const auto is_there = [&](const std::string& name) { return IsThere(rows, message, name); };
     if (!needs.empty() && std::none_of(needs.begin(), needs.end(), is_there)) {
       const auto add = [&](std::string* text, const std::string& name) {
-        absl::StrAppend(text, "--", name, "=", ToAbsl(FindRow(rows, name)->value));
+        const Row& row = *FindRow(rows, name);
+        absl::StrAppend(text, "--", name, row.value.empty() ? "" : "=", ToAbsl(row.value));
       };
       return InputError(where, "acts only with --" + absl::StrJoin(needs, " or --"),
                         "add " + absl::StrJoin(needs, " or ", add) + ", or leave it out");

@@ -211,8 +211,7 @@ const Row kRecipeRows[] = {
      .sentence = "Type of the residual stream; bf16 needs --precision=bf16, halves its bytes and "
                  "rounds its sums. Default: as --precision."},
     {.name = "frozen_weights", .value = "f32|bf16", .group = kMemoryGroup, .rare = kRare,
-     .bits = Bits::kValues, .find_default = FindResidual, .idle = IdleFrozenWeights,
-     .excludes = NeedNarrowReaders,
+     .bits = Bits::kValues, .idle = IdleFrozenWeights, .excludes = NeedNarrowReaders,
      .sentence = "Type in which weights rest that nothing trains; bf16 needs --precision=bf16, and "
                  "takes 2 bytes a parameter. Default: as --precision."},
     {.name = "fuse", .value = "BOOL", .default_text = "true", .group = kMemoryGroup, .rare = kRare,

@@ -105,7 +105,8 @@ std::vector<Change> ListChanges(const proto::Graph& graph, const proto::Recipe& 
   }
   const bool frozen = HasFrozen(graph);
   const bool narrow_products = given.precision() == proto::BF16;
-  if (frozen && narrow_products && given.frozen_weights() == proto::F32) {
+  if (frozen && narrow_products && given.has_frozen_weights() &&
+      given.frozen_weights() == proto::F32) {
     change("--frozen_weights=bf16", kFrozen);
   }
   const bool wide = narrow_products && given.residual() == proto::F32;

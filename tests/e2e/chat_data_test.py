@@ -56,7 +56,7 @@ class ChatDataTest(FolderCase):
         return chats, [bits[i // 8] >> i % 8 & 1 for i in range(tokens)]
 
     def train(self, out, *flags):
-        run("train", "--graph=gpt.textproto", "--batch=4", "--documents", "--learning_rate=1e-2", "--warmup=0",
+        run("train", "--graph=gpt.textproto", "--batch=4", "--documents", "--learning_rate=1e-2",
             "--threads=1", f"--metrics={out}.jsonl", "--checkpoint_dir=" + out, *flags, cwd=self.dir)
         return [json.loads(line)["loss"] for line in self.read(out + ".jsonl").splitlines() if b'"loss"' in line]
 
@@ -127,8 +127,8 @@ class ChatDataTest(FolderCase):
             (["--data: is missing"], ["data", "--chat", "--tokenizer=tuned", "--out=none"]),
             (["--tokenizer: is missing"], ["data", "--chat", "--data=chats.jsonl", "--out=none"]),
             (["--data: acts only with --chat"], ["data", "--data=chats.jsonl", "--out=none"]),
-            (["--loss_on=all: acts only with --chat"], ["data", "--text=chats.jsonl", "--loss_on=all", "--out=none"]),
-            (["--system: acts only with --chat"], ["generate", "--checkpoint=none", "--system=Be brief."]),
+            (["--loss_on: acts only with --chat"], ["data", "--text=chats.jsonl", "--loss_on=all", "--out=none"]),
+            (["--system_prompt: acts only with --chat"], ["generate", "--checkpoint=none", "--system_prompt=Be brief."]),
         ]:
             error = run(*flags, cwd=self.dir, code=2)[1]
             for word in words:

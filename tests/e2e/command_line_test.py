@@ -13,8 +13,8 @@ VERBS = ["model", "compile", "search", "explain", "recipe", "verify", "run", "da
          "submit", "status", "logs", "cancel"]
 GROUPS = ["model", "parallelism", "schedule", "memory", "optimizer", "sampling", "search", "run", "data and output", "processes", "job", "examples"]
 SMALL = ["--layers=4", "--heads=4", "--hidden=32", "--sequence=16", "--vocab=256"]
-# Examples that need a model that is not here.
-NOT_RUN = ("models/gpt2",)
+# Examples that need a model, or a template of chats, that is not here.
+NOT_RUN = ("models/gpt2", "--chat")
 
 
 def print_help(verb, columns, *flags):

@@ -377,9 +377,16 @@ std::set<std::string> FindStandIns(proto::Plan plan) {
 
 TEST_CASE("A kind in the place of another does not do its work, or computes the same") {
   // An exchange follows the layouts; the name of its primitive is for costs and people.
-  const std::set<std::string> same = {
-      "add for add_n",      "add_n for add",      "sum_uses for add",         "add for sum_uses",
-      "add_n for sum_uses", "sum_uses for add_n", "all_to_all for all_gather"};
+  const std::set<std::string> same = {"add for add_n",
+                                      "add_n for add",
+                                      "sum_uses for add",
+                                      "add for sum_uses",
+                                      "add_n for sum_uses",
+                                      "sum_uses for add_n",
+                                      "all_to_all for all_gather",
+                                      "add_delta for add",
+                                      "add_delta for add_n",
+                                      "add_delta for sum_uses"};
   SmallRun run;
   run.model.set_layers(1);
   run.Set("--mesh=data=2 --shard=states --documents --micro_batches=2");

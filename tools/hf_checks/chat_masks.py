@@ -108,6 +108,14 @@ class Folder:
         assert done.returncode == 2, done.stderr
         return None, done.stderr.strip()
 
+    def run_all(self, kinds):
+        """For each name what run_one says of the chat, by one run where none is refused."""
+        taken = [title for title, chat in kinds.items() if self.expect(chat, self.plain) is not None
+                 and any(m["role"] == "assistant" for m in chat["messages"])]
+        made, _ = self.run([kinds[title] for title in taken])
+        together = dict(zip(taken, made)) if made is not None and len(made) == len(taken) else {}
+        return {title: together.get(title) or self.run_one(chat) for title, chat in kinds.items()}
+
     def run_one(self, chat, *flags):
         """(ids, mask), "nothing" or the refusal."""
         made, error = self.run([chat], *flags)
@@ -127,10 +135,9 @@ class Folder:
         return [self.fast.decode(run) for run in runs]
 
 
-def compare(folder, chat):
+def compare(folder, chat, ours):
     """How the mask of a chat by the plain template is beside that of the twin: (kind, what)."""
     twin, plain = folder.expect(chat, folder.twin), folder.expect(chat, folder.plain)
-    ours = folder.run_one(chat)
     if plain is None:
         return ("refused", "") if isinstance(ours, str) and ours != "nothing" else ("WRONG", "the plain template refuses it")
     if ours == "nothing":
@@ -175,9 +182,9 @@ def check_template(name, program):
                 # Templates for text alone write a list as Python does, or nothing.
                 if texts[1] is not None and texts[0] in (None, texts[1]):
                     kinds[title + ", in parts"] = parts
-        marked = []
+        marked, made_of = [], folder.run_all(kinds)
         for title, chat in kinds.items():
-            kind, what = compare(folder, chat)
+            kind, what = compare(folder, chat, made_of[title])
             counts[kind] += 1
             if what:
                 notes[kind, what].append(title)

@@ -308,7 +308,7 @@ TEST_CASE("what is printed of chats") {
   counts.chats = 11;
   counts.endless = 2;
   CHECK_THAT(CountsText(counts), Catch::Contains("\nwarning: in 2 chats no special token ends"));
-  counts.ways = {{"last", 11}};
+  counts.endless = 0, counts.ways = {{"last", 11}};
   CHECK_THAT(CountsText(counts),
              Catch::Contains("(11 by last)\nof 11 chats only the last answer counts"));
 }

@@ -341,7 +341,9 @@ def forms(message):
     yield message
     plain = {key: value for key, value in message.items() if key not in REASONING}
     content = plain.get("content")
-    if isinstance(content, str):
+    if not isinstance(content, str):
+        yield plain
+    else:
         content = content.split("</think>")[-1]
         yield {**plain, "content": content}
         yield {**plain, "content": "\n" + content}

@@ -28,7 +28,8 @@ bool ListIsMasked(const std::string& flag, const std::string& list) {
 }  // namespace
 
 bool HasMaskedData(const proto::Run& run) {
-  return ListIsMasked("data", run.data()) || ListIsMasked("eval_data", run.eval_data());
+  return run.chat() || ListIsMasked("data", run.data()) ||
+         ListIsMasked("eval_data", run.eval_data());
 }
 
 }  // namespace oneflow

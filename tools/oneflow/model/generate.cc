@@ -232,8 +232,8 @@ absl::Status Converse(const Arguments& args, const std::string& folder, Runtime&
 
 absl::Status CheckChatFlags(const Arguments& args, const proto::Run& run) {
   RETURN_IF_ERROR(CheckNeeds(RunRows(), run));
-  if (run.chat() || !args.Given("system")) return absl::OkStatus();
-  return InputError("--system", "acts only with --chat", "add --chat, or leave it out");
+  if (run.chat() || !args.Given("system_prompt")) return absl::OkStatus();
+  return InputError("--system_prompt", "acts only with --chat", "add --chat, or leave it out");
 }
 
 absl::Status Generate(const Arguments& args) {
@@ -272,7 +272,7 @@ absl::Status Generate(const Arguments& args) {
   const std::vector<int64_t>& noted_ends = reader->notes().end_ids;
   ends.stops.insert(ends.stops.end(), noted_ends.begin(), noted_ends.end());
   if (run.chat()) {
-    ASSIGN_OR_RETURN(Talk talk, Talk::Begin(run, folder, tokenizer, FLAGS_system));
+    ASSIGN_OR_RETURN(Talk talk, Talk::Begin(run, folder, tokenizer, FLAGS_system_prompt));
     return Converse(args, folder, *runtime, facts, tokenizer, ends, sampling, talk);
   }
   ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(tokenizer, reader->notes(), vocab));
@@ -294,7 +294,8 @@ Verb GenerateVerb() {
           "--temperature=0.8 --seed=1\n"
           "oneflow generate --checkpoint=run/ckpt --prompt=\"The\" "
           "--top_k=50 --top_p=0.9 --stop=\"The End\" --mesh=tensor=2\n"
-          "oneflow generate --checkpoint=run/ckpt --chat --system=\"Be brief.\" --prompt=\"Hi\"\n",
+          "oneflow generate --checkpoint=run/ckpt --chat --system_prompt=\"Be brief.\" "
+          "--prompt=\"Hi\"\n",
           Generate};
 }
 
