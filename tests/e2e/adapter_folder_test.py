@@ -85,6 +85,16 @@ class FolderTest(AdapterCase):
         self.assertEqual({t[0] for t in files.read_model(self.dir + "/narrow").values()}, {"BF16"})
         self.assertEqual(self.config("narrow"), self.config("model"))
 
+    def test_weights_beside_adapters(self):
+        self.adapt("run", 2, "--train_only=h.1.norm_1,h.*.attn.qkv.bias")
+        self.run_here("export", "--checkpoint=run", "--merge", "--out=merged")
+        self.refuse(["q_proj", "modules_to_save of PEFT has all of a module", "--merge"], "export", "--checkpoint=run", "--out=x")
+        self.adapt("norms", 2, "--train_only=h.1.norm_1")
+        self.run_here("export", "--checkpoint=norms", "--out=adapter")
+        self.assertEqual(json.loads(self.read("adapter/adapter_config.json"))["modules_to_save"], ["layers.1.input_layernorm"])
+        self.run_here("import", "--from=adapter", "--out=again")
+        self.assertEqual(self.loss("again"), self.loss("norms"))
+
     def test_a_base_is_found_and_verified(self):
         self.adapt("run", 2)
         tokens = self.generated("run")

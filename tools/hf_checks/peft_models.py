@@ -8,7 +8,7 @@ import torch
 import transformers
 import xxhash
 
-from . import adapter_runs, files, torch_models
+from . import adapter_runs, files, oneflow_runs, torch_models
 
 RANK, ALPHA = 4, 6
 TOKENS = 1000
@@ -142,6 +142,12 @@ def check_family(oneflow, family, folder):
     """Returns lines."""
     torch_models.make_folder(family, folder + "/original")
     lines = [check_lora(oneflow, family, folder)]
+    if family == "llama":
+        more = folder + "/more"
+        shutil.copytree(folder + "/original", more + "/original")
+        settings = {"use_rslora": True, "modules_to_save": ["lm_head", "input_layernorm"]}
+        line = check_lora(oneflow_runs.Oneflow(oneflow.program, more), family, more, **settings)
+        lines.append(f"rsLoRA, with lm_head and input_layernorm as they are: {line}")
     if family in TRAINED:
         lines.append(check_training(oneflow, family, folder))
         lines.append(check_training(oneflow, family, folder, TRAINED[family]))

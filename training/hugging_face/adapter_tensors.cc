@@ -33,10 +33,6 @@ std::string ModuleName(std::string_view tensor) {
   return std::string(tensor.substr(0, tensor.rfind('.')));
 }
 
-bool EndsAsModule(std::string_view module, std::string_view end) {
-  return module == end || (module.ends_with(end) && module[module.size() - end.size() - 1] == '.');
-}
-
 // The last `count` names of a module.
 std::string_view LastNames(std::string_view module, int count) {
   size_t begin = module.size();
@@ -46,7 +42,8 @@ std::string_view LastNames(std::string_view module, int count) {
   return begin == std::string_view::npos ? module : module.substr(begin + 1);
 }
 
-// The shortest names that name all of `chosen`, and none of the other modules.
+// The shortest names that name all of `chosen`, and none of the other modules. PEFT takes a module
+// of modules_to_save whose name ends so, even within a word: "1.norm" would be of layer 11, too.
 std::vector<std::string> ShortNames(const std::set<std::string>& chosen,
                                     const std::set<std::string>& all) {
   std::set<std::string> names;
@@ -54,9 +51,10 @@ std::vector<std::string> ShortNames(const std::set<std::string>& chosen,
     for (int count = 1;; ++count) {
       const std::string_view name = LastNames(module, count);
       const bool names_others = std::ranges::any_of(all, [&](const std::string& other) {
-        return EndsAsModule(other, name) && !chosen.contains(other);
+        return other.ends_with(name) && !chosen.contains(other);
       });
-      if (names_others && name.size() < module.size()) continue;
+      const bool is_number = std::isdigit(static_cast<unsigned char>(name[0])) != 0;
+      if ((names_others || is_number) && name.size() < module.size()) continue;
       names.insert(std::string(name));
       break;
     }
@@ -155,7 +153,7 @@ absl::StatusOr<AdaptedModules> FindModules(const SafetensorsFile& file,
         is_adapter ? std::string(WithoutEnd(WithoutEnd(name, kA), kB)) : ModuleName(name);
     if (!is_adapter) {
       if (std::ranges::any_of(saved,
-                              [&](const std::string& end) { return EndsAsModule(module, end); })) {
+                              [&](const std::string& end) { return module.ends_with(end); })) {
         kept.insert(module);
         continue;
       }
