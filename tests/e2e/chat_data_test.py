@@ -47,7 +47,7 @@ class ChatDataTest(FolderCase):
         error = self.data(*flags, code=2, **options)[1]
         for word in words:
             self.assertIn(word, error)
-        self.assertEqual(error.count("\n"), 1, error)
+        self.assertEqual(error.count("oneflow: error: "), 1, error)
 
     def read_mask(self, path):
         data = self.read(path)
