@@ -44,7 +44,8 @@ class Differentiator {
                         "there is nothing to train");
     }
     if (needs_[loss]) return absl::OkStatus();
-    const bool frozen = std::any_of(graph_->ops.begin(), graph_->ops.end(), IsFrozen);
+    const bool frozen = std::any_of(graph_->ops.begin(), graph_->ops.end(),
+                                    [](const Op& op) { return IsFrozen(op); });
     if (!frozen) {
       return InputError(Where(producer), "is the loss but depends on no variable",
                         "there is nothing to train");

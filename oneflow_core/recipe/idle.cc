@@ -1,6 +1,7 @@
 #include "oneflow_core/recipe/idle.h"
 
 #include <algorithm>
+
 #include "oneflow_core/graph/graph_proto.h"
 
 namespace oneflow {
