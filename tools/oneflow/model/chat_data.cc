@@ -1,6 +1,5 @@
 #include "tools/oneflow/model/chat_data.h"
 
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +16,7 @@
 #include "training/chat/encode_chats.h"
 #include "training/data/chat_file.h"
 #include "training/data/find_files.h"
+#include "training/data/record_set.h"
 #include "training/data/token_file_meta.h"
 #include "training/data/token_file_writer.h"
 #include "training/tokenizer/tokenizer_files.h"
@@ -144,8 +144,7 @@ absl::Status WriteChatData(const Arguments& args, const proto::Run& run) {
   }
   RETURN_IF_ERROR(MakeDataFolder(args));
   TextProgress progress(bytes);
-  const auto validated =
-      static_cast<int64_t>(std::llround(FLAGS_val_fraction * static_cast<double>(chats)));
+  const int64_t validated = CountValidationChats(chats, FLAGS_val_fraction);
   // All is encoded before the first file gets its name: what fails leaves the folder as it was.
   std::vector<WrittenChats> parts;
   for (const auto& [name, first, last] : {std::tuple(kTrainFile, int64_t{0}, chats - validated),
