@@ -45,12 +45,13 @@ QWEN_2_5 = "{{- '<|im_start|>' + message.role }}"
 # Begins what a tool says within the turn of a model (Gemma 4).
 TOOL_RESPONSE = "<|tool_response>"
 GENERATION = re.compile(r"\{\%-?\s*generation\s*-?\%\}")
+LEAVE_OUT = "correct the chat, or leave it out"
 
 
 class Refusal(Exception):
     """A chat, or a template, that cannot be taken."""
 
-    def __init__(self, what, hint="correct the chat, or leave it out"):
+    def __init__(self, what, hint=LEAVE_OUT):
         super().__init__(what)
         self.hint = hint
 
@@ -117,10 +118,9 @@ def make_environment():
     environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
     environment.filters["tojson"] = tojson
-    environment.globals["raise_exception"] = raise_exception
-    environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
-    environment.globals["dict"] = TemplateDict()
-    environment.globals["namespace"] = TemplateNamespace
+    environment.globals.update(
+        raise_exception=raise_exception, dict=TemplateDict(), namespace=TemplateNamespace,
+        strftime_now=lambda form: datetime.now().strftime(form))
     return environment
 
 
@@ -391,8 +391,7 @@ def find_spans(template, chat, text, turns):
 
 def mark(template, chat, loss_on):
     """The text of a chat, the spans that count, and how they were found."""
-    source = template.sources[template.choose(chat.tools)]
-    tagged = GENERATION.search(source) is not None
+    tagged = GENERATION.search(template.sources[template.choose(chat.tools)])
     spans = []
     text = template.render(chat, spans=spans)
     if loss_on == "all":
@@ -411,21 +410,18 @@ def mark(template, chat, loss_on):
                       "use a template that does, or --loss_on=all")
     if tagged:
         if chat.given:
-            begins = find_begins(template, chat, text, [chat.given])
-            if begins is None:
+            if (begins := find_begins(template, chat, text, [chat.given])) is None:
                 raise Refusal("what its template makes of the prompt does not begin what it makes "
                               "of all", "give it as messages")
             spans = [x for x in spans if x[1] > begins[0]]
         return text, spans, "generation"
-    spans = find_spans(template, chat, text, turns)
-    if spans is not None:
+    if spans := find_spans(template, chat, text, turns):
         return text, spans, "prefixes"
     last = turns[-1]
     if last + 1 < len(chat.messages):  # what follows the last answer counts nothing
         chat = chat.ending(last, chat.messages[last])
         text = template.render(chat)
-    spans = find_spans(template, chat, text, [last])
-    if spans is not None:
+    if spans := find_spans(template, chat, text, [last]):
         return text, spans, "last"
     raise Refusal("which of its text the assistant wrote is not known: its template has no "
                   "{% generation %}, and what it makes of the messages before an answer does not "
@@ -437,8 +433,7 @@ def mark(template, chat, loss_on):
 def find_stop(template, chat):
     """The special token that follows the answer to a chat; empty: none does."""
     said = "an answer"
-    answered = Chat(chat.messages + [{"role": "assistant", "content": said}], 0, chat.tools,
-                    chat.documents, chat.values)
+    answered = chat.ending(len(chat.messages), {"role": "assistant", "content": said})
     text = attempt(lambda: template.render(answered)) or ""
     rest = text[text.rfind(said) + len(said):].lstrip() if said in text else ""
     return next((x for x in template.special if rest.startswith(x)), "")
@@ -471,15 +466,14 @@ def answer(template, line, loss_on):
     except Refusal as refusal:
         return {"error": str(refusal), "hint": refusal.hint}
     except UnicodeEncodeError:
-        return {"error": "holds half of a surrogate pair, which is no character",
-                "hint": "correct the chat, or leave it out"}
+        what = "holds half of a surrogate pair, which is no character"
     except RecursionError:
-        return {"error": "its values are nested too deep", "hint": "correct the chat, or leave it out"}
+        what = "its values are nested too deep"
     except json.JSONDecodeError as error:
-        return {"error": f"is no JSON: {error.msg} at character {error.pos + 1}",
-                "hint": "correct the chat, or leave it out"}
+        what = f"is no JSON: {error.msg} at character {error.pos + 1}"
     except ValueError as error:
-        return {"error": f"is no JSON: {error}", "hint": "correct the chat, or leave it out"}
+        what = f"is no JSON: {error}"
+    return {"error": what, "hint": LEAVE_OUT}
 
 
 def main():
