@@ -6,17 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/tensor/dtype.h"
 
 namespace oneflow {
-namespace {
-
-bool IsFrozen(const proto::Op& op) {
-  const auto frozen = op.attr().find("frozen");
-  return frozen != op.attr().end() && frozen->second.b();
-}
-
-}  // namespace
 
 absl::StatusOr<FirstWeights> FirstWeights::Open(const proto::Plan& plan, const proto::Run& run,
                                                 bool verifies) {
