@@ -139,8 +139,7 @@ TEST_CASE("what is missing is named, with how to install it") {
   CHECK(message(ReadToEnd("import other_module.part")) ==
         "reading a.parquet: needs the module other_module, which python3 does not have; "
         "install it: python3 -m venv ~/other_module && ~/other_module/bin/pip install other_module "
-        "&& "
-        "export PATH=~/other_module/bin:$PATH");
+        "&& export PATH=~/other_module/bin:$PATH");
   const auto none = PythonScript::Start(
       {.source = "", .purpose = "reading a.parquet", .python = "python_that_is_absent"});
   CHECK(message(none.status()) ==
