@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "oneflow_core/graph/graph_proto.h"
-
 namespace oneflow {
 namespace {
 
@@ -28,6 +26,13 @@ bool HasTokenAxis(const Mesh& mesh) { return HasAxis(mesh, {"data", "expert", "c
 bool HasVariable(const proto::Graph& graph) {
   return std::any_of(graph.op().begin(), graph.op().end(),
                      [](const proto::Op& op) { return op.kind() == "variable"; });
+}
+
+bool HasFrozen(const proto::Graph& graph) {
+  return std::any_of(graph.op().begin(), graph.op().end(), [](const proto::Op& op) {
+    const auto frozen = op.attr().find("frozen");
+    return frozen != op.attr().end() && frozen->second.b();
+  });
 }
 
 bool Trains(const proto::Graph& graph) { return !graph.loss().empty() && HasVariable(graph); }

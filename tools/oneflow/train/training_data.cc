@@ -161,7 +161,7 @@ class TextTokenizer {
   int64_t end_of_text_id_ = -1;  // that the user names
 };
 
-absl::StatusOr<TokenFile> OpenOneOf(const FoundFiles& found, const std::string& path,
+absl::StatusOr<TokenFile> OpenFound(const FoundFiles& found, const std::string& path,
                                     TextTokenizer* tokenizer) {
   // Other files of a folder are no data that were meant.
   if (found.folder) RETURN_IF_ERROR(LookAtText(path).status());
@@ -174,7 +174,7 @@ absl::StatusOr<TokenMixture> OpenMixture(const std::string& flag, const FoundDat
   std::vector<TokenFile> files;
   for (size_t i = 0; i < list.entries.size(); ++i) {
     for (const std::string& path : list.entries[i].paths) {
-      ASSIGN_OR_RETURN(TokenFile file, OpenOneOf(list.entries[i], path, tokenizer));
+      ASSIGN_OR_RETURN(TokenFile file, OpenFound(list.entries[i], path, tokenizer));
       files.push_back(std::move(file));
     }
     if (list.weights.empty() && i + 1 < list.entries.size()) continue;
@@ -445,7 +445,7 @@ absl::StatusOr<EvaluationData> OpenEvaluationData(const proto::Run& run, const M
   EvaluationData opened{.names = list.paths()};
   for (const FoundFiles& found : list.entries) {
     for (const std::string& path : found.paths) {
-      ASSIGN_OR_RETURN(TokenFile file, OpenOneOf(found, path, &tokenizer));
+      ASSIGN_OR_RETURN(TokenFile file, OpenFound(found, path, &tokenizer));
       std::vector<TokenFile> files;
       files.push_back(std::move(file));
       ASSIGN_OR_RETURN(TokenDataset data,
