@@ -147,7 +147,7 @@ def check_family(oneflow, family, folder):
         shutil.copytree(folder + "/original", more + "/original")
         settings = {"use_rslora": True, "modules_to_save": ["lm_head", "input_layernorm"]}
         line = check_lora(oneflow_runs.Oneflow(oneflow.program, more), family, more, **settings)
-        lines.append(f"rsLoRA, with lm_head and input_layernorm as they are: {line}")
+        lines.append(f"with lm_head and input_layernorm as they are, rsLoRA: {line}")
     if family in TRAINED:
         lines.append(check_training(oneflow, family, folder))
         lines.append(check_training(oneflow, family, folder, TRAINED[family]))
