@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <iostream>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "actor_runtime/exec/runtime.h"
 #include "nlohmann/json.hpp"
@@ -239,6 +241,8 @@ absl::Status CheckChatFlags(const Arguments& args, const proto::Run& run) {
 absl::Status Generate(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
   RETURN_IF_ERROR(CheckChatFlags(args, run));
+  // A message here; to the cluster of a plan, which other verbs ask for, it would be a system.
+  const std::string system = std::exchange(FLAGS_system, "");
   ASSIGN_OR_RETURN(const bool works, WorksAlone("generate", run));
   if (!works) return absl::OkStatus();
   if (FLAGS_tokens < 1)
@@ -272,7 +276,7 @@ absl::Status Generate(const Arguments& args) {
   const std::vector<int64_t>& noted_ends = reader->notes().end_ids;
   ends.stops.insert(ends.stops.end(), noted_ends.begin(), noted_ends.end());
   if (run.chat()) {
-    ASSIGN_OR_RETURN(Talk talk, Talk::Begin(run, folder, tokenizer, FLAGS_system));
+    ASSIGN_OR_RETURN(Talk talk, Talk::Begin(run, folder, tokenizer, system));
     return Converse(args, folder, *runtime, facts, tokenizer, ends, sampling, talk);
   }
   ASSIGN_OR_RETURN(std::vector<int32_t> tokens, PromptTokens(tokenizer, reader->notes(), vocab));
