@@ -18,13 +18,8 @@ Templates are rendered as transformers' apply_chat_template does (5.24), in jinj
 import json
 import re
 import sys
-from contextvars import ContextVar
-from datetime import datetime
 
 import jinja2
-import jinja2.ext
-import jinja2.nodes
-import jinja2.sandbox
 
 ROLES = {"system", "developer", "user", "assistant", "tool", "function", "ipython", "observation",
          "context", "document", "documents"}
@@ -56,85 +51,23 @@ class Refusal(Exception):
         self.hint = hint
 
 
-class Generation(jinja2.ext.Extension):
-    """{% generation %}: notes which characters of the rendered text it encloses."""
-
-    tags = {"generation"}
-    tracked = ContextVar("tracked", default=None)
-
-    def parse(self, parser):
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
-        call = self.call_method("_track")
-        return jinja2.nodes.CallBlock(call, [], [], body).set_lineno(line)
-
-    def _track(self, caller):
-        text = caller()
-        if (tracked := self.tracked.get()) is not None:
-            blocks, spans = tracked
-            begin = sum(map(len, blocks))
-            spans.append((begin, begin + len(text)))
-        return text
-
-
-class TemplateDict:
-    """dict, of which a template reaches nothing but what it makes."""
-
-    def __call__(self, *args, **kwargs):
-        return dict(*args, **kwargs)
-
-    def fromkeys(self, *args, **kwargs):
-        return dict.fromkeys(*args, **kwargs)
-
-
-class TemplateNamespace(jinja2.utils.Namespace):
-    """namespace, without attributes that begin with an underscore."""
-
-    def __init__(*args, **kwargs):  # a template may say namespace(self=...)
-        self, args = args[0], args[1:]
-        attributes = dict(*args, **kwargs)
-        for name in attributes:
-            TemplateNamespace.check(name)
-        jinja2.utils.Namespace.__init__(self, attributes)
-
-    def __setitem__(self, name, value):
-        TemplateNamespace.check(name)
-        jinja2.utils.Namespace.__setitem__(self, name, value)
-
-    @staticmethod
-    def check(name):
-        if isinstance(name, str) and name.startswith("_"):
-            raise jinja2.exceptions.SecurityError(f"a namespace holds no {name!r}")
-
-
-def make_environment():
-    def raise_exception(message):
-        raise jinja2.exceptions.TemplateError(message)
-
-    def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
-                          sort_keys=sort_keys)
-
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
-    environment.filters["tojson"] = tojson
-    environment.globals.update(
-        raise_exception=raise_exception, dict=TemplateDict(), namespace=TemplateNamespace,
-        strftime_now=lambda form: datetime.now().strftime(form))
-    return environment
-
-
 class Template:
     """The templates of a model, by name."""
 
-    def __init__(self, sources, variables, special=(), stops=()):
+    def __init__(self, sources, variables, special=(), stops=(), limit=None):
         self.sources, self.variables, self.stops = sources, variables, stops
+        self.limit = limit or WorkLimit()
         self.special = sorted(special, key=len, reverse=True)
         self.compiled = {}
         environment = make_environment()
         for name, source in sources.items():
             try:
-                self.compiled[name] = environment.from_string(source)
+                with self.limit:
+                    self.compiled[name] = environment.from_string(source)
+            except (TooMuchWork, MemoryError) as error:
+                what = str(error) or "takes too much memory"
+                raise Refusal(f"the template {name!r} {what}",
+                              "correct it, or name another folder") from error
             except jinja2.exceptions.TemplateError as error:
                 where = f", line {error.lineno}" if getattr(error, "lineno", None) else ""
                 raise Refusal(f"the template {name!r} is no Jinja{where}: {error}",
@@ -157,12 +90,22 @@ class Template:
         token = Generation.tracked.set(None if spans is None else (blocks, spans))
         try:
             values = {**self.variables, **chat.values}
-            for block in self.compiled[self.choose(chat.tools)].generate(
-                    messages=messages, tools=chat.tools, documents=chat.documents,
-                    add_generation_prompt=prompt, **values):
-                blocks.append(block)
+            size, template = 0, self.compiled[self.choose(chat.tools)]
+            with self.limit:
+                for block in template.generate(
+                        messages=messages, tools=chat.tools, documents=chat.documents,
+                        add_generation_prompt=prompt, **values):
+                    blocks.append(block)
+                    size += len(block)
+                    if size > self.limit.text:
+                        raise TooMuchWork(f"writes more than {self.limit.text} characters")
         except Refusal:
             raise
+        except TooMuchWork as error:
+            raise Refusal(f"its template {error}", "correct the template") from error
+        except MemoryError as error:
+            raise Refusal(f"its template needs more than {self.limit.memory >> 20} MiB of memory",
+                          "correct the template") from error
         except RecursionError as error:
             raise Refusal("the template calls itself without end") from error
         except Exception as error:  # a template may fail by any error of Python
@@ -452,6 +395,7 @@ def in_bytes(text, spans):
 
 
 def answer(template, line, loss_on):
+    template.limit.set_line(len(line))
     try:
         chat = read_chat(json.loads(line.rstrip(b"\n")), template)
         if loss_on == "prompt":
@@ -486,7 +430,7 @@ def main():
     settings = json.loads(next(lines))
     try:
         template = Template(settings["templates"], settings["variables"], settings["special"],
-                            settings["stops"])
+                            settings["stops"], WorkLimit(settings.get("seconds", 60)))
     except Refusal as refusal:
         write({"error": str(refusal), "hint": refusal.hint})
         return
