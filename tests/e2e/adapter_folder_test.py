@@ -146,6 +146,9 @@ class FolderTest(AdapterCase):
         self.assertEqual(self.config("tuned"), self.config("model"))
         self.refuse(["--merge", "has no adapters"], "export", "--checkpoint=run", "--merge", "--out=none")
         self.refuse(["--base", "is no adapter"], "import", "--from=model", "--base=model", "--out=none")
+        anew = ["train", "--graph=model", *QUICK, "--steps=1"]
+        self.assertIn("the weights of model are not read", self.run_here(*anew)[1])
+        self.refuse(["--base=model: acts on nothing", "--init_from"], *anew, "--base=model")
 
     def test_some_weights_from_a_folder(self):
         self.run_here("train", "--init_from=model", "--train_only=h.*.norm_1", *QUICK, "--steps=2", "--checkpoint_dir=run")

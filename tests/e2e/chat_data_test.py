@@ -113,7 +113,7 @@ class ChatDataTest(FolderCase):
             self.assertEqual([made["text"], made["end"]], [answer, "end_of_text"])
         self.assertEqual(say(input="Hello\nAnd you?\n"), "Hello, how are you?\nI am well.\n")
         prompt = lambda *flags: json.loads(say("--prompt=Hello", "--format=json", *flags))
-        self.assertNotEqual(prompt("--system=Be brief.")["tokens"], [])
+        self.assertNotEqual(prompt("--system_prompt=Be brief.")["tokens"], [])
 
     def test_a_template_without_end_is_ended(self):
         script = "".join(open(f"training/chat/{x}.py").read() for x in ["template_sandbox", "render_chats"])

@@ -138,15 +138,16 @@ absl::StatusOr<proto::Base> DescribeBase(const std::string& path) {
   return base;
 }
 
+bool HoldsModelWeights(const std::string& path) {
+  if (!IsModelFolder(path)) return false;
+  const std::string folder = FindModel(path).value();
+  const auto has = [&](const char* name) { return PathExists(folder + "/" + name); };
+  return has("model.safetensors") || has("model.safetensors.index.json");
+}
+
 absl::Status NameBase(const std::string& path, proto::Graph* graph) {
   if (graph->has_base() || !HasFrozen(*graph)) return absl::OkStatus();
-  if (IsModelFolder(path)) {
-    ASSIGN_OR_RETURN(const std::string folder, FindModel(path));
-    const auto has = [&](const char* name) { return PathExists(folder + "/" + name); };
-    if (!has("model.safetensors") && !has("model.safetensors.index.json")) {
-      return absl::OkStatus();
-    }
-  }
+  if (IsModelFolder(path) && !HoldsModelWeights(path)) return absl::OkStatus();
   ASSIGN_OR_RETURN(*graph->mutable_base(), DescribeBase(path));
   return absl::OkStatus();
 }
