@@ -5,8 +5,8 @@
 //
 // Gradient ops have Phase::kBackward, the stage of their forward op, and its scope. Only tensors
 // between a variable that is trained and the loss get a gradient: the backward ends at the first of
-// them. Gradients of an activation with several readers
-// are summed by `add_n` in the order of the readers.
+// them. Gradients of an activation with several readers are summed by `add_n` in the order of the
+// readers.
 #include "compiler/passes/passes.h"
 
 #include <glog/logging.h>
@@ -44,7 +44,8 @@ class Differentiator {
                         "there is nothing to train");
     }
     if (needs_[loss]) return absl::OkStatus();
-    const bool frozen = std::any_of(graph_->ops.begin(), graph_->ops.end(), IsFrozen);
+    const bool frozen = std::any_of(graph_->ops.begin(), graph_->ops.end(),
+                                    [](const Op& op) { return IsFrozen(op); });
     if (!frozen) {
       return InputError(Where(producer), "is the loss but depends on no variable",
                         "there is nothing to train");

@@ -286,4 +286,14 @@ absl::StatusOr<Graph> GraphFromProto(const proto::Graph& graph, std::string_view
   return GraphFromSource({graph, std::string(file), {}});
 }
 
+bool IsFrozen(const proto::Op& op) {
+  const auto frozen = op.attr().find("frozen");
+  return op.kind() == "variable" && frozen != op.attr().end() && frozen->second.b();
+}
+
+bool HasFrozen(const proto::Graph& graph) {
+  return std::any_of(graph.op().begin(), graph.op().end(),
+                     [](const proto::Op& op) { return IsFrozen(op); });
+}
+
 }  // namespace oneflow

@@ -46,6 +46,10 @@ absl::StatusOr<Graph> GraphFromProto(const proto::Graph& graph, std::string_view
 // Reads a graph that GraphFromSource accepts.
 absl::StatusOr<GraphSource> ReadGraphFile(const std::string& path);
 
+// True of a variable that nothing trains; if the graph has one.
+bool IsFrozen(const proto::Op& op);
+bool HasFrozen(const proto::Graph& graph);
+
 // An input error for a graph that approximates another model (Graph::approximates): it answers a
 // planner, and `who`, as "training", would run it.
 absl::Status CheckExact(const proto::Graph& graph, std::string_view who);

@@ -61,7 +61,9 @@ std::vector<Adapter> ListAdapters(const proto::Graph& graph) {
     if (!ops.contains(WeightName(at, -1))) adapter.part = FindPart(at);
     adapter.weight = WeightName(at, adapter.part);
     const auto scale = ops.find(adapter.at + std::string(kAdapterScale));
-    if (scale != ops.end()) adapter.factor = scale->second->attr().at("factor").f();
+    if (scale != ops.end() && scale->second->attr().contains("factor")) {
+      adapter.factor = scale->second->attr().at("factor").f();
+    }
     if (ops.contains(adapter.weight) && ops.contains(adapter.b)) adapters.push_back(adapter);
   }
   return adapters;
@@ -120,6 +122,11 @@ proto::Graph RemoveAdapters(proto::Graph graph) {
     *kept.Add() = std::move(op);
   }
   *graph.mutable_op() = std::move(kept);
+  for (std::string& output : *graph.mutable_output()) {
+    if (const auto sum = read_instead.find(output); sum != read_instead.end()) {
+      output = sum->second;
+    }
+  }
   graph.clear_base();
   graph.clear_lora();
   graph.clear_train_only();

@@ -282,6 +282,10 @@ TEST_CASE("the text of --lora is parsed and printed") {
   CHECK(error("rank:4,dropout:1").find("is no rate of 0 to 0.999") != std::string::npos);
   CHECK(error("rank:4,targets:").find("names no target") != std::string::npos);
   CHECK(error("rank:4,rslora:2").find("neither true nor false") != std::string::npos);
+  CHECK(error("rank:4,r:8") == "--lora=rank:4,r:8: says rank twice; leave one of the two out");
+  CHECK(error("rank:4,targets:q,target:v") ==
+        "--lora=rank:4,targets:q,target:v: says targets twice; write one, with + between names: "
+        "targets:attn+mlp");
   CHECK(error("rank:4,alfa:2") ==
         "--lora=rank:4,alfa:2: has the word alfa:2, which is not known; did you mean alpha? " +
             hint);

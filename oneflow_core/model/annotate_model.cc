@@ -490,7 +490,8 @@ absl::Status AnnotateModel(Graph* graph, const Mesh& mesh, const proto::Recipe& 
                      SplitExperts(mesh, *family, recipe.experts(), graph));
     ConstrainModel(graph, *family, tokens, experts, tensor, recipe.sequence_parallel());
   }
-  const bool has_frozen = std::any_of(graph->ops.begin(), graph->ops.end(), IsFrozen);
+  const bool has_frozen =
+      std::any_of(graph->ops.begin(), graph->ops.end(), [](const Op& op) { return IsFrozen(op); });
   ASSIGN_OR_RETURN(const Sharding shard, OnMesh(recipe, mesh, has_frozen));
   ShardVariables(mesh, tokens.Both(), shard, recipe.gather(), graph);
   return absl::OkStatus();

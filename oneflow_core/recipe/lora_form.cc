@@ -1,3 +1,4 @@
+#include <set>
 #include <string>
 #include <vector>
 
@@ -70,8 +71,16 @@ absl::Status TakeWord(std::string_view where, const std::string& word, proto::Lo
 }
 
 absl::Status ParseLora(std::string_view where, std::string_view text, proto::Lora* lora) {
+  std::set<std::string> names;
   for (const std::string& word : std::vector<std::string>(absl::StrSplit(ToAbsl(text), ','))) {
     RETURN_IF_ERROR(TakeWord(where, word, lora));
+    std::string name = word.substr(0, word.find(':'));
+    if (name == "r") name = "rank";
+    if (name == "target") name = "targets";
+    if (names.insert(name).second) continue;
+    return InputError(where, absl::StrCat("says ", name, " twice"),
+                      name == "targets" ? "write one, with + between names: targets:attn+mlp"
+                                        : "leave one of the two out");
   }
   if (lora->rank() > 0) return absl::OkStatus();
   return InputError(where, "has no rank", "write --lora=rank:16");

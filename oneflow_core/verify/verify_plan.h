@@ -110,8 +110,7 @@ absl::Status VerifyFeeds(const PlanNet& net);
 absl::Status VerifyStatePrograms(const proto::Plan& plan);
 
 // 1. "save" saves each variable that is not `frozen` once, and no other, from one of its registers;
-// of replicas, the first alone along
-//    each axis that does not split it.
+//    of replicas, the first alone along each axis that does not split it.
 // 2. "init" and "load" fill every slot of every register of every variable.
 // 3. No other program writes a variable that is `read_only`.
 // Requires kernels that suit their actors (VerifyKernels).

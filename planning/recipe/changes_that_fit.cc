@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/boxed_programs.h"
 #include "oneflow_core/cost/device_memory.h"
+#include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/sharding.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -62,13 +63,6 @@ bool GathersActivations(const proto::Recipe& given) {
   return given.sequence_parallel() || std::any_of(axes.begin(), axes.end(), [](const auto& axis) {
            return axis.name().starts_with("context") && axis.size() > 1;
          });
-}
-
-bool HasFrozen(const proto::Graph& graph) {
-  return std::any_of(graph.op().begin(), graph.op().end(), [](const proto::Op& op) {
-    const auto frozen = op.attr().find("frozen");
-    return frozen != op.attr().end() && frozen->second.b();
-  });
 }
 
 // `recipe` with these choices in the place of its own.

@@ -115,7 +115,9 @@ class FolderTest(AdapterCase):
         self.run_here("import", "--from=model", "--out=imported")
         self.adapt("of_folder", 3)
         begin = ["--init_from=imported", "--lora=rank:4,targets:attn", *QUICK, "--steps=3"]
-        self.run_here("train", *begin, "--checkpoint_dir=run", "--metrics=run.jsonl")
+        error = self.run_here("train", *begin, "--checkpoint_dir=run", "--metrics=run.jsonl")[1]
+        self.assertRegex(error, r"the run begins with the weights of imported/step-00000000; those of \d+ variables of \S+ are not "
+                                r"trained; 16 variables that it lacks begin with their initial values\n")
         self.assertEqual(self.losses("run.jsonl"), self.losses("of_folder.jsonl"))
         self.assertEqual(self.generated("run"), self.generated("of_folder"))
         self.refuse(["holds the checkpoint of --init_from"], "train", *begin, "--checkpoint_dir=imported")
@@ -123,6 +125,14 @@ class FolderTest(AdapterCase):
         self.run_here("train", *begin, "--precision=bf16", "--checkpoint_dir=narrow", "--metrics=narrow.jsonl")
         for ours, wide in zip(self.losses("narrow.jsonl"), self.losses("run.jsonl")):
             self.assertAlmostEqual(ours, wide, delta=0.02 * wide)
+
+    def test_a_folder_that_gives_nothing_is_refused(self):
+        train = ["train", "--base=model", "--lora=rank:4,targets:attn", *QUICK, "--steps=1"]
+        self.copy("qwen2", "same")
+        self.run_here(*train, "--init_from=same")
+        self.copy("qwen2", "other", change=lambda t: t.update({name: (d, s, b[:-1] + b"\x01") for name, (d, s, b) in t.items()}))
+        self.refuse(["--init_from=other: has none of the variables that are trained, such as h.0.attn.", "is not the base of the graph",
+                     "leave out --init_from"], *train, "--init_from=other")
 
     def test_all_weights_from_a_folder(self):
         flags = [*QUICK, "--steps=3"]
@@ -136,6 +146,9 @@ class FolderTest(AdapterCase):
         self.assertEqual(self.config("tuned"), self.config("model"))
         self.refuse(["--merge", "has no adapters"], "export", "--checkpoint=run", "--merge", "--out=none")
         self.refuse(["--base", "is no adapter"], "import", "--from=model", "--base=model", "--out=none")
+        anew = ["train", "--graph=model", *QUICK, "--steps=1"]
+        self.assertIn("the weights of model are not read", self.run_here(*anew)[1])
+        self.refuse(["--base=model: acts on nothing", "--init_from"], *anew, "--base=model")
 
     def test_some_weights_from_a_folder(self):
         self.run_here("train", "--init_from=model", "--train_only=h.*.norm_1", *QUICK, "--steps=2", "--checkpoint_dir=run")

@@ -4,6 +4,7 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 import unittest
 
 from tests.e2e.cli import ONEFLOW, FolderCase, run
@@ -47,7 +48,7 @@ class ChatDataTest(FolderCase):
         error = self.data(*flags, code=2, **options)[1]
         for word in words:
             self.assertIn(word, error)
-        self.assertEqual(error.count("\n"), 1, error)
+        self.assertEqual(error.count("oneflow: error: "), 1, error)
 
     def read_mask(self, path):
         data = self.read(path)
@@ -111,6 +112,21 @@ class ChatDataTest(FolderCase):
             made = json.loads(say("--prompt=" + question, "--format=json"))
             self.assertEqual([made["text"], made["end"]], [answer, "end_of_text"])
         self.assertEqual(say(input="Hello\nAnd you?\n"), "Hello, how are you?\nI am well.\n")
+        prompt = lambda *flags: json.loads(say("--prompt=Hello", "--format=json", *flags))
+        self.assertNotEqual(prompt("--system_prompt=Be brief.")["tokens"], [])
+
+    def test_a_template_without_end_is_ended(self):
+        script = "".join(open(f"training/chat/{x}.py").read() for x in ["template_sandbox", "render_chats"])
+
+        def answers(template):
+            loop = {"templates": {"default": template}, "variables": {}, "special": [], "stops": [],
+                    "loss_on": "all", "seconds": 0.2}
+            lines = json.dumps(loop) + "\n" + json.dumps(chat("Hello", "Well")) + "\n"
+            return subprocess.run([sys.executable, "-c", script], input=lines, text=True, stdout=subprocess.PIPE).stdout
+
+        loops = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
+        for template in [loops, "{% set n = 7 %}{{ n ** 999999999 }}"]:
+            self.assertIn("its template takes more than 0.2", answers(template))
 
     def test_what_cannot_be_taken_is_refused(self):
         self.write("bad.jsonl", json.dumps(chat("Hello", "Well")) + "\n\n" + '{"messages": [{"role": "asistant"}]}\n')
@@ -121,6 +137,10 @@ class ChatDataTest(FolderCase):
         self.refuse(["bare: holds no template of chats", "--chat_template=FILE"], tokenizer="bare")
         self.write("broken.jinja", "{% for %}")
         self.refuse(["the template 'default' is no Jinja, line 1"], "--chat_template=broken.jinja")
+        self.write("large.jinja", "{{ 'x' * 3000000000 }}")
+        self.refuse(["chats.jsonl:1: its template needs more than", "of memory"], "--chat_template=large.jinja")
+        self.write("long.jinja", "{% for i in range(99999) %}{{ 'x' * 1000 }}{% endfor %}")
+        self.refuse(["chats.jsonl:1: its template writes more than"], "--chat_template=long.jinja")
         self.refuse(["--text: acts on nothing with --chat"], "--text=chats.jsonl")
         self.refuse(["chats.jsonl", "leaves nothing that counts for none/val.bin"], "--val_fraction=0.01", out="none")
         for words, flags in [

@@ -140,6 +140,17 @@ class ChatsTest(FolderCase):
 
     def test_files_are_joined(self):
         self.assertEqual(self.losses(), self.losses(data="a.bin,b.bin"))
+        self.assertEqual(self.losses(), self.losses("--checkpoint_dir=joined", data="[ab].bin"))
+        self.assertEqual(self.losses("--eval_data=[ab].bin", data="a.bin"), self.losses("--eval_data=a.bin,b.bin", data="a.bin"))
+        named, found = (json.loads(run("eval", "--checkpoint=joined", "--data=" + data, "--threads=1", "--format=json", cwd=self.dir)[0])
+                        for data in ["a.bin,b.bin", "[ab].bin"])
+        self.assertEqual(found["files"], named["files"])
+        self.assertEqual([file["file"] for file in found["files"]], ["a.bin", "b.bin"])
+        os.makedirs(self.dir + "/texts/more")
+        self.write("texts/one.txt", "a text of many words\n" * 9)
+        self.write("texts/more/two.txt", "and of others\n" * 9)
+        texts = run("eval", "--checkpoint=joined", "--data=texts", "--threads=1", "--format=json", "--masked_labels=false", cwd=self.dir)[0]
+        self.assertEqual([file["file"] for file in json.loads(texts)["files"]], ["texts/more/two.txt", "texts/one.txt"])
         for flags in [[], ["--documents", "--end_of_text_id=97"]]:
             out = self.train(*flags, data="a.bin,text.bin,b.bin")[0]
             self.assertIn("18 windows of 32 tokens, 60 chats of ", out)
@@ -163,7 +174,7 @@ class ChatsTest(FolderCase):
                                       "--threads=1", "--format=json", cwd=self.dir)[0])
                 self.assertEqual([file["labels"] for file in both["files"]], [len(self.labels_of(CHATS[50:])), 599])
         self.refuse(["--eval_fraction: text.bin is of no chats", "give --eval_data"], "--eval_fraction=0.1", data="a.bin,text.bin")
-        self.refuse(["of 60 chats the training part has none"], "--eval_fraction=0.99")
+        self.refuse(["of 60 chats the training part has none"], "--eval_fraction=0.999")
 
     def test_resume_with_other_records_is_refused(self):
         whole = self.losses("--documents", "--epochs=3", "--mesh=data=2")

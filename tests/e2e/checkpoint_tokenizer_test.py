@@ -52,6 +52,8 @@ class CheckpointTokenizerTest(FolderCase):
             with self.subTest(tokenizer=name):
                 data = self.data(name, tokenizer)
                 self.assertEqual(self.files(name + "/tokenizer"), files)
+                if name == "pieces":
+                    data = data.replace("train", "t*")  # found beside the files of a pattern, too
                 out, error = self.train(data, name + "_ckpt")
                 self.assertNotIn("tokenizer", out + error)
                 folder = name + "_ckpt/step-00000002"

@@ -28,8 +28,7 @@ absl::StatusOr<ChatLines> ChatLines::Open(const std::string& path) {
   ASSIGN_OR_RETURN(PythonScript script,
                    PythonScript::Start({.source = kRowsScript,
                                         .arguments = {std::string(NameOfKind(facts.kind)), path},
-                                        .purpose = "reading " + path,
-                                        .modules = {{"pyarrow", "pip install pyarrow"}}}));
+                                        .purpose = "reading " + path}));
   lines.table_.emplace(std::move(script));
   return lines;
 }

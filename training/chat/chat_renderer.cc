@@ -50,7 +50,11 @@ absl::StatusOr<ChatRenderer> ChatRenderer::StartScript(const ChatTemplate& chat_
                    {"special", Json::array()},
                    {"stops", Json::array()}};
   for (const auto& [text, id] : tokenizer.special) settings["special"].push_back(text);
-  for (const int32_t id : tokenizer.stops) settings["stops"].push_back(tokenizer.bytes(id));
+  for (const int32_t id : tokenizer.stops) {
+    // A model may name a stop that its tokenizer has not got.
+    if (id < 0 || id >= tokenizer.vocab || tokenizer.bytes(id).empty()) continue;
+    settings["stops"].push_back(tokenizer.bytes(id));
+  }
   ASSIGN_OR_RETURN(
       PythonScript script,
       PythonScript::Start({.source = kScript,

@@ -22,6 +22,7 @@ absl::StatusOr<ChatCounts> EncodeChats(
     const ChatTemplate& chat_template, const Tokenizer& tokenizer, LossOn loss_on,
     const std::function<absl::Status(std::span<const int32_t>, std::span<const uint8_t>)>& append) {
   ASSIGN_OR_RETURN(ChatRenderer renderer, ChatRenderer::Start(chat_template, tokenizer, loss_on));
+  const TokenMasker masker(tokenizer);
   ChatCounts counts;
   std::deque<std::string> sent;  // where they are from
   std::vector<int32_t> ids;
@@ -31,7 +32,7 @@ absl::StatusOr<ChatCounts> EncodeChats(
     if (!chat.nothing.empty()) return absl::OkStatus();
     ids.clear();
     tokenizer.encode(chat.text, &ids);
-    const std::vector<uint8_t> marks = MarkTokens(chat.text, ids, tokenizer, chat.counted);
+    const std::vector<uint8_t> marks = masker.Mark(chat.text, ids, chat.counted);
     const auto labels = std::ranges::count(marks, 1);
     if (labels == 0) return absl::OkStatus();
     ++counts.samples;

@@ -44,8 +44,8 @@ absl::StatusOr<ChatCounts> EncodeChats(
     const ChatTemplate& chat_template, const Tokenizer& tokenizer, LossOn loss_on,
     const std::function<absl::Status(std::span<const int32_t>, std::span<const uint8_t>)>& append);
 
-// "12 chats, 11 samples, 1034 tokens, of which 40.2 % count (way: 11 prefixes)", and what follows
-// from it, each line ended.
+// "12 chats, 11 samples, 1034 tokens, of which 40.2 % count as labels (11 by prefixes)", and what
+// follows from it, each line ended.
 std::string CountsText(const ChatCounts& counts);
 
 }  // namespace oneflow

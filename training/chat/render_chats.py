@@ -18,13 +18,8 @@ Templates are rendered as transformers' apply_chat_template does (5.24), in jinj
 import json
 import re
 import sys
-from contextvars import ContextVar
-from datetime import datetime
 
 import jinja2
-import jinja2.ext
-import jinja2.nodes
-import jinja2.sandbox
 
 ROLES = {"system", "developer", "user", "assistant", "tool", "function", "ipython", "observation",
          "context", "document", "documents"}
@@ -45,96 +40,34 @@ QWEN_2_5 = "{{- '<|im_start|>' + message.role }}"
 # Begins what a tool says within the turn of a model (Gemma 4).
 TOOL_RESPONSE = "<|tool_response>"
 GENERATION = re.compile(r"\{\%-?\s*generation\s*-?\%\}")
+LEAVE_OUT = "correct the chat, or leave it out"
 
 
 class Refusal(Exception):
     """A chat, or a template, that cannot be taken."""
 
-    def __init__(self, what, hint="correct the chat, or leave it out"):
+    def __init__(self, what, hint=LEAVE_OUT):
         super().__init__(what)
         self.hint = hint
-
-
-class Generation(jinja2.ext.Extension):
-    """{% generation %}: notes which characters of the rendered text it encloses."""
-
-    tags = {"generation"}
-    tracked = ContextVar("tracked", default=None)
-
-    def parse(self, parser):
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
-        call = self.call_method("_track")
-        return jinja2.nodes.CallBlock(call, [], [], body).set_lineno(line)
-
-    def _track(self, caller):
-        text = caller()
-        if (tracked := self.tracked.get()) is not None:
-            blocks, spans = tracked
-            begin = sum(map(len, blocks))
-            spans.append((begin, begin + len(text)))
-        return text
-
-
-class TemplateDict:
-    """dict, of which a template reaches nothing but what it makes."""
-
-    def __call__(self, *args, **kwargs):
-        return dict(*args, **kwargs)
-
-    def fromkeys(self, *args, **kwargs):
-        return dict.fromkeys(*args, **kwargs)
-
-
-class TemplateNamespace(jinja2.utils.Namespace):
-    """namespace, without attributes that begin with an underscore."""
-
-    def __init__(*args, **kwargs):  # a template may say namespace(self=...)
-        self, args = args[0], args[1:]
-        attributes = dict(*args, **kwargs)
-        for name in attributes:
-            TemplateNamespace.check(name)
-        jinja2.utils.Namespace.__init__(self, attributes)
-
-    def __setitem__(self, name, value):
-        TemplateNamespace.check(name)
-        jinja2.utils.Namespace.__setitem__(self, name, value)
-
-    @staticmethod
-    def check(name):
-        if isinstance(name, str) and name.startswith("_"):
-            raise jinja2.exceptions.SecurityError(f"a namespace holds no {name!r}")
-
-
-def make_environment():
-    def raise_exception(message):
-        raise jinja2.exceptions.TemplateError(message)
-
-    def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
-                          sort_keys=sort_keys)
-
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
-    environment.filters["tojson"] = tojson
-    environment.globals["raise_exception"] = raise_exception
-    environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
-    environment.globals["dict"] = TemplateDict()
-    environment.globals["namespace"] = TemplateNamespace
-    return environment
 
 
 class Template:
     """The templates of a model, by name."""
 
-    def __init__(self, sources, variables, special=(), stops=()):
+    def __init__(self, sources, variables, special=(), stops=(), limit=None):
         self.sources, self.variables, self.stops = sources, variables, stops
+        self.limit = limit or WorkLimit()
         self.special = sorted(special, key=len, reverse=True)
         self.compiled = {}
         environment = make_environment()
         for name, source in sources.items():
             try:
-                self.compiled[name] = environment.from_string(source)
+                with self.limit:
+                    self.compiled[name] = environment.from_string(source)
+            except (TooMuchWork, MemoryError) as error:
+                what = str(error) or "takes too much memory"
+                raise Refusal(f"the template {name!r} {what}",
+                              "correct it, or name another folder") from error
             except jinja2.exceptions.TemplateError as error:
                 where = f", line {error.lineno}" if getattr(error, "lineno", None) else ""
                 raise Refusal(f"the template {name!r} is no Jinja{where}: {error}",
@@ -157,12 +90,22 @@ class Template:
         token = Generation.tracked.set(None if spans is None else (blocks, spans))
         try:
             values = {**self.variables, **chat.values}
-            for block in self.compiled[self.choose(chat.tools)].generate(
-                    messages=messages, tools=chat.tools, documents=chat.documents,
-                    add_generation_prompt=prompt, **values):
-                blocks.append(block)
+            size, template = 0, self.compiled[self.choose(chat.tools)]
+            with self.limit:
+                for block in template.generate(
+                        messages=messages, tools=chat.tools, documents=chat.documents,
+                        add_generation_prompt=prompt, **values):
+                    blocks.append(block)
+                    size += len(block)
+                    if size > self.limit.text:
+                        raise TooMuchWork(f"writes more than {self.limit.text} characters")
         except Refusal:
             raise
+        except TooMuchWork as error:
+            raise Refusal(f"its template {error}", "correct the template") from error
+        except MemoryError as error:
+            raise Refusal(f"its template needs more than {self.limit.memory >> 20} MiB of memory",
+                          "correct the template") from error
         except RecursionError as error:
             raise Refusal("the template calls itself without end") from error
         except Exception as error:  # a template may fail by any error of Python
@@ -391,8 +334,7 @@ def find_spans(template, chat, text, turns):
 
 def mark(template, chat, loss_on):
     """The text of a chat, the spans that count, and how they were found."""
-    source = template.sources[template.choose(chat.tools)]
-    tagged = GENERATION.search(source) is not None
+    tagged = GENERATION.search(template.sources[template.choose(chat.tools)])
     spans = []
     text = template.render(chat, spans=spans)
     if loss_on == "all":
@@ -411,21 +353,18 @@ def mark(template, chat, loss_on):
                       "use a template that does, or --loss_on=all")
     if tagged:
         if chat.given:
-            begins = find_begins(template, chat, text, [chat.given])
-            if begins is None:
+            if (begins := find_begins(template, chat, text, [chat.given])) is None:
                 raise Refusal("what its template makes of the prompt does not begin what it makes "
                               "of all", "give it as messages")
             spans = [x for x in spans if x[1] > begins[0]]
         return text, spans, "generation"
-    spans = find_spans(template, chat, text, turns)
-    if spans is not None:
+    if spans := find_spans(template, chat, text, turns):
         return text, spans, "prefixes"
     last = turns[-1]
     if last + 1 < len(chat.messages):  # what follows the last answer counts nothing
         chat = chat.ending(last, chat.messages[last])
         text = template.render(chat)
-    spans = find_spans(template, chat, text, [last])
-    if spans is not None:
+    if spans := find_spans(template, chat, text, [last]):
         return text, spans, "last"
     raise Refusal("which of its text the assistant wrote is not known: its template has no "
                   "{% generation %}, and what it makes of the messages before an answer does not "
@@ -437,8 +376,7 @@ def mark(template, chat, loss_on):
 def find_stop(template, chat):
     """The special token that follows the answer to a chat; empty: none does."""
     said = "an answer"
-    answered = Chat(chat.messages + [{"role": "assistant", "content": said}], 0, chat.tools,
-                    chat.documents, chat.values)
+    answered = chat.ending(len(chat.messages), {"role": "assistant", "content": said})
     text = attempt(lambda: template.render(answered)) or ""
     rest = text[text.rfind(said) + len(said):].lstrip() if said in text else ""
     return next((x for x in template.special if rest.startswith(x)), "")
@@ -457,6 +395,7 @@ def in_bytes(text, spans):
 
 
 def answer(template, line, loss_on):
+    template.limit.set_line(len(line))
     try:
         chat = read_chat(json.loads(line.rstrip(b"\n")), template)
         if loss_on == "prompt":
@@ -471,15 +410,14 @@ def answer(template, line, loss_on):
     except Refusal as refusal:
         return {"error": str(refusal), "hint": refusal.hint}
     except UnicodeEncodeError:
-        return {"error": "holds half of a surrogate pair, which is no character",
-                "hint": "correct the chat, or leave it out"}
+        what = "holds half of a surrogate pair, which is no character"
     except RecursionError:
-        return {"error": "its values are nested too deep", "hint": "correct the chat, or leave it out"}
+        what = "its values are nested too deep"
     except json.JSONDecodeError as error:
-        return {"error": f"is no JSON: {error.msg} at character {error.pos + 1}",
-                "hint": "correct the chat, or leave it out"}
+        what = f"is no JSON: {error.msg} at character {error.pos + 1}"
     except ValueError as error:
-        return {"error": f"is no JSON: {error}", "hint": "correct the chat, or leave it out"}
+        what = f"is no JSON: {error}"
+    return {"error": what, "hint": LEAVE_OUT}
 
 
 def main():
@@ -492,7 +430,7 @@ def main():
     settings = json.loads(next(lines))
     try:
         template = Template(settings["templates"], settings["variables"], settings["special"],
-                            settings["stops"])
+                            settings["stops"], WorkLimit(settings.get("seconds", 60)))
     except Refusal as refusal:
         write({"error": str(refusal), "hint": refusal.hint})
         return

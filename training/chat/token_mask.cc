@@ -1,7 +1,6 @@
 #include "training/chat/token_mask.h"
 
 #include <algorithm>
-#include <set>
 #include <string>
 
 namespace oneflow {
@@ -22,14 +21,15 @@ void Divide(size_t begin, size_t end, size_t first, size_t last, std::span<const
 
 }  // namespace
 
-std::vector<ByteSpan> FindTokens(std::string_view text, std::span<const int32_t> ids,
-                                 const Tokenizer& tokenizer) {
-  std::set<int32_t> special;
-  for (const auto& [name, id] : tokenizer.special) special.insert(id);
+TokenMasker::TokenMasker(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
+  for (const auto& [name, id] : tokenizer.special) special_.insert(id);
+}
+
+std::vector<ByteSpan> TokenMasker::Find(std::string_view text, std::span<const int32_t> ids) const {
   std::vector<ByteSpan> found(ids.size());
   size_t at = 0;
   for (size_t i = 0; i < ids.size();) {
-    std::string_view bytes = tokenizer.bytes(ids[i]);
+    std::string_view bytes = tokenizer_.bytes(ids[i]);
     const std::string_view rest = text.substr(at);
     if (!rest.starts_with(bytes) && bytes.starts_with(' ')) bytes.remove_prefix(1);  // in front
     if (rest.starts_with(bytes)) {
@@ -38,11 +38,11 @@ std::vector<ByteSpan> FindTokens(std::string_view text, std::span<const int32_t>
       continue;
     }
     size_t next = i;
-    while (next < ids.size() && !special.contains(ids[next])) ++next;
+    while (next < ids.size() && !special_.contains(ids[next])) ++next;
     const size_t end = next == ids.size()
                            ? text.size()
-                           : std::min(text.size(), text.find(tokenizer.bytes(ids[next]), at));
-    Divide(at, end, i, next, ids, tokenizer, &found);
+                           : std::min(text.size(), text.find(tokenizer_.bytes(ids[next]), at));
+    Divide(at, end, i, next, ids, tokenizer_, &found);
     at = end;
     if (next == i) {  // the text has no such token: it is one of a rule that is not known here
       found[i] = {at, at};
@@ -53,9 +53,9 @@ std::vector<ByteSpan> FindTokens(std::string_view text, std::span<const int32_t>
   return found;
 }
 
-std::vector<uint8_t> MarkTokens(std::string_view text, std::span<const int32_t> ids,
-                                const Tokenizer& tokenizer, std::span<const ByteSpan> spans) {
-  const std::vector<ByteSpan> found = FindTokens(text, ids, tokenizer);
+std::vector<uint8_t> TokenMasker::Mark(std::string_view text, std::span<const int32_t> ids,
+                                       std::span<const ByteSpan> spans) const {
+  const std::vector<ByteSpan> found = Find(text, ids);
   std::vector<uint8_t> counts(ids.size());
   size_t span = 0;
   for (size_t i = 0; i < found.size(); ++i) {

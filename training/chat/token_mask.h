@@ -2,7 +2,8 @@
 //
 //   std::vector<int32_t> ids;
 //   tokenizer.encode(text, &ids);
-//   const std::vector<uint8_t> counts = MarkTokens(text, ids, tokenizer, {{begin, end}});
+//   const TokenMasker masker(tokenizer);
+//   const std::vector<uint8_t> counts = masker.Mark(text, ids, {{begin, end}});
 //   counts[i]   // 1: token i has a byte of one of the spans
 //
 // As transformers' return_assistant_tokens_mask does, a token that is partly in a span counts.
@@ -14,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "training/tokenizer/tokenizer.h"
 
 namespace oneflow {
@@ -23,14 +25,23 @@ struct ByteSpan {
   bool operator==(const ByteSpan&) const = default;
 };
 
-// The bytes of `text` that each of its ids was made of. Where the tokenizer changes a text (its
-// normalizer, the space that it puts in front), they are found again at the next special token, and
-// those between are divided as the bytes of the ids are.
-std::vector<ByteSpan> FindTokens(std::string_view text, std::span<const int32_t> ids,
-                                 const Tokenizer& tokenizer);
+// Made once for many texts. The tokenizer outlives it.
+class TokenMasker {
+ public:
+  explicit TokenMasker(const Tokenizer& tokenizer);
 
-// A byte for each id: 1 if it counts. Requires spans in ascending order.
-std::vector<uint8_t> MarkTokens(std::string_view text, std::span<const int32_t> ids,
-                                const Tokenizer& tokenizer, std::span<const ByteSpan> spans);
+  // The bytes of `text` that each of its ids was made of. Where the tokenizer changes a text (its
+  // normalizer, the space that it puts in front), they are found again at the next special token,
+  // and those between are divided as the bytes of the ids are.
+  std::vector<ByteSpan> Find(std::string_view text, std::span<const int32_t> ids) const;
+
+  // A byte for each id: 1 if it counts. Requires spans in ascending order.
+  std::vector<uint8_t> Mark(std::string_view text, std::span<const int32_t> ids,
+                            std::span<const ByteSpan> spans) const;
+
+ private:
+  const Tokenizer& tokenizer_;
+  absl::flat_hash_set<int32_t> special_;
+};
 
 }  // namespace oneflow

@@ -21,13 +21,11 @@ using Marks = std::vector<uint8_t>;
 
 TEST_CASE("a token counts if one of its bytes does, as in transformers") {
   const Tokenizer tokenizer = MakeTokenizer({"|", "ab", "c", "de"});
+  const TokenMasker masker(tokenizer);
   const std::vector<int32_t> ids = {1, 2, 0, 3, 1};
   const std::string text = "abc|deab";
-  CHECK(FindTokens(text, ids, tokenizer) ==
-        std::vector<ByteSpan>{{0, 2}, {2, 3}, {3, 4}, {4, 6}, {6, 8}});
-  const auto mark = [&](std::vector<ByteSpan> spans) {
-    return MarkTokens(text, ids, tokenizer, spans);
-  };
+  CHECK(masker.Find(text, ids) == std::vector<ByteSpan>{{0, 2}, {2, 3}, {3, 4}, {4, 6}, {6, 8}});
+  const auto mark = [&](std::vector<ByteSpan> spans) { return masker.Mark(text, ids, spans); };
   CHECK(mark({}) == Marks{0, 0, 0, 0, 0});
   CHECK(mark({{2, 4}}) == Marks{0, 1, 1, 0, 0});
   CHECK(mark({{1, 3}, {5, 7}}) == Marks{1, 1, 0, 1, 1});  // the ends are within tokens
@@ -37,14 +35,15 @@ TEST_CASE("a token counts if one of its bytes does, as in transformers") {
 
 TEST_CASE("tokens are found again where the tokenizer changes the text") {
   const Tokenizer tokenizer = MakeTokenizer({"|", "abcd", " x", "y"});
+  const TokenMasker masker(tokenizer);
   // A space in front is not in the text.
-  CHECK(FindTokens("xy|x", std::vector<int32_t>{2, 3, 0, 2}, tokenizer) ==
+  CHECK(masker.Find("xy|x", std::vector<int32_t>{2, 3, 0, 2}) ==
         std::vector<ByteSpan>{{0, 1}, {1, 2}, {2, 3}, {3, 4}});
   // A normalizer: what is between special tokens is divided.
-  CHECK(FindTokens("ABCDEFGH|y", std::vector<int32_t>{1, 1, 0, 3}, tokenizer) ==
+  CHECK(masker.Find("ABCDEFGH|y", std::vector<int32_t>{1, 1, 0, 3}) ==
         std::vector<ByteSpan>{{0, 4}, {4, 8}, {8, 9}, {9, 10}});
   // No special token follows, and one that is not in the text.
-  CHECK(FindTokens("yQ", std::vector<int32_t>{3, 1, 0}, tokenizer) ==
+  CHECK(masker.Find("yQ", std::vector<int32_t>{3, 1, 0}) ==
         std::vector<ByteSpan>{{0, 1}, {1, 2}, {2, 2}});
 }
 

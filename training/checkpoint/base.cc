@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/kernel/host/init_variable.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/graph_proto.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/checkpoint/model_weights.h"
 #include "training/hugging_face/find_model.h"
@@ -126,13 +127,6 @@ absl::StatusOr<std::string> HashWeights(const std::string& folder) {
                       absl::Hex(hash.low64, absl::kZeroPad16));
 }
 
-bool HasFrozen(const proto::Graph& graph) {
-  return std::ranges::any_of(graph.op(), [](const proto::Op& op) {
-    const auto frozen = op.attr().find("frozen");
-    return op.kind() == "variable" && frozen != op.attr().end() && frozen->second.b();
-  });
-}
-
 absl::StatusOr<proto::Base> DescribeBase(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string folder, FindWeights(path));
   std::error_code error;
@@ -144,15 +138,16 @@ absl::StatusOr<proto::Base> DescribeBase(const std::string& path) {
   return base;
 }
 
+bool HoldsModelWeights(const std::string& path) {
+  if (!IsModelFolder(path)) return false;
+  const std::string folder = FindModel(path).value();
+  const auto has = [&](const char* name) { return PathExists(folder + "/" + name); };
+  return has("model.safetensors") || has("model.safetensors.index.json");
+}
+
 absl::Status NameBase(const std::string& path, proto::Graph* graph) {
   if (graph->has_base() || !HasFrozen(*graph)) return absl::OkStatus();
-  if (IsModelFolder(path)) {
-    ASSIGN_OR_RETURN(const std::string folder, FindModel(path));
-    const auto has = [&](const char* name) { return PathExists(folder + "/" + name); };
-    if (!has("model.safetensors") && !has("model.safetensors.index.json")) {
-      return absl::OkStatus();
-    }
-  }
+  if (IsModelFolder(path) && !HoldsModelWeights(path)) return absl::OkStatus();
   ASSIGN_OR_RETURN(*graph->mutable_base(), DescribeBase(path));
   return absl::OkStatus();
 }

@@ -69,14 +69,13 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenWeights(const std::string& pat
 
 // True of a folder of Hugging Face, or its snapshot in a cache of the hub: it has a config.json.
 bool IsModelFolder(const std::string& path);
+// True of one that has weights beside it.
+bool HoldsModelWeights(const std::string& path);
 
 // The XXH3-128 of a folder's weights, 32 hex digits: of a checkpoint that of its manifest, which
 // has the checksums of all its bytes; of a Hugging Face folder that of the contents of its
 // .safetensors files, one after the other in the order of their names. It reads all of them.
 absl::StatusOr<std::string> HashWeights(const std::string& folder);
-
-// True if the graph has variables that nothing trains.
-bool HasFrozen(const proto::Graph& graph);
 
 // The folder, as an absolute path, and its hash.
 absl::StatusOr<proto::Base> DescribeBase(const std::string& path);

@@ -37,7 +37,7 @@ class ModelWeights : public WeightSource {
   const std::vector<MappedVariable>& variables() const { return variables_; }
   // Names of what is in the folder and neither read nor carried.
   const std::vector<std::string>& left() const { return left_; }
-  // The mapped variable, with as many tokens as `dims` has. NOT_FOUND or an input error as Check.
+  // The mapped variable, with as many tokens as `dims` has. Errors are those of Check.
   absl::StatusOr<MappedVariable> Find(const std::string& name, const Dims& dims) const;
 
   bool Has(const std::string& variable) const override;

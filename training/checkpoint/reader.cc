@@ -18,6 +18,7 @@
 #include "actor_runtime/exec/stage_mesh.h"
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/recipe/forms.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "training/checkpoint/base.h"
@@ -139,8 +140,7 @@ struct CheckpointReader::Impl {
 void CheckpointReader::Impl::FindBaseVariables() {
   if (!graph.has_base()) return;
   for (const proto::Op& op : graph.op()) {
-    const auto frozen = op.attr().find("frozen");
-    if (op.kind() != "variable" || frozen == op.attr().end() || !frozen->second.b()) continue;
+    if (!IsFrozen(op)) continue;
     if (!variables.contains(op.name())) of_base.insert(op.name());
   }
 }

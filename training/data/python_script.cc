@@ -102,6 +102,13 @@ int SpawnPython(const PythonCommand& command, int input, int output, int errors,
   return error;
 }
 
+// Debian's python3 lets pip install nothing, and with -I it passes over what a user has installed.
+std::string HowToInstall(const std::string& package) {
+  const std::string folder = "~/" + package;
+  return absl::StrCat("python3 -m venv ", folder, " && ", folder, "/bin/pip install ", package,
+                      " && export PATH=", folder, "/bin:$PATH");
+}
+
 // The module that an uncaught ModuleNotFoundError names; empty: none.
 std::string MissingModule(std::string_view said) {
   constexpr std::string_view kError = "ModuleNotFoundError: No module named '";
@@ -360,7 +367,7 @@ absl::Status PythonScript::Judge(int status) const {
   const absl::string_view said = absl::StripAsciiWhitespace(said_);
   if (code == kBadInput && !said.empty()) return absl::InvalidArgumentError(said);
   if (const std::string module = MissingModule(said_); !module.empty()) {
-    std::string hint = "pip install " + module.substr(0, module.find('.'));
+    std::string hint = HowToInstall(module.substr(0, module.find('.')));
     for (const auto& [name, how] : command_.modules) {
       if (name == module) hint = how;
     }

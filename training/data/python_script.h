@@ -59,7 +59,7 @@ struct PythonCommand {
   std::vector<std::string> arguments;  // sys.argv[1:]
   std::string purpose;                 // begins messages: "reading a.parquet"
   // Modules that the script imports, each with how it is installed: {"jinja2", "apt-get install
-  // python3-jinja2"}. Others are said to come from pip.
+  // python3-jinja2"}. Others are said to come from pip, in a virtual environment.
   std::vector<std::pair<std::string, std::string>> modules = {};
   double patience = 10;  // seconds that it may take to end once its input has ended, in Finish
   std::string python = "python3";

@@ -20,7 +20,7 @@ absl::StatusOr<PythonScript> StartScript(std::string_view source,
   return PythonScript::Start({.source = source,
                               .arguments = std::move(arguments),
                               .purpose = "reading a.parquet",
-                              .modules = {{"absent_module", "pip install absent"}},
+                              .modules = {{"absent_module", "apt-get install absent"}},
                               .patience = 0.2});
 }
 
@@ -135,10 +135,11 @@ TEST_CASE("what is missing is named, with how to install it") {
   };
   CHECK(message(ReadToEnd("import absent_module")) ==
         "reading a.parquet: needs the module absent_module, which python3 does not have; "
-        "install it: pip install absent");
+        "install it: apt-get install absent");
   CHECK(message(ReadToEnd("import other_module.part")) ==
         "reading a.parquet: needs the module other_module, which python3 does not have; "
-        "install it: pip install other_module");
+        "install it: python3 -m venv ~/other_module && ~/other_module/bin/pip install other_module "
+        "&& export PATH=~/other_module/bin:$PATH");
   const auto none = PythonScript::Start(
       {.source = "", .purpose = "reading a.parquet", .python = "python_that_is_absent"});
   CHECK(message(none.status()) ==

@@ -150,6 +150,7 @@ struct RecordSet::Table {
       numbers.insert(numbers.end(), {run.first_record, run.begin, run.records, run.chats ? 1 : 0});
     }
     numbers.insert(numbers.end(), firsts.begin(), firsts.end());
+    numbers.push_back(counts.chat_labels);  // other masks count other labels
     const uint64_t of_chats = XXH3_64bits(chats.data(), chats.size() * sizeof(KeptChat));
     return XXH3_64bits_withSeed(numbers.data(), numbers.size() * sizeof(int64_t), of_chats);
   }
@@ -324,6 +325,10 @@ std::unique_ptr<TokenSource> MarkDocuments(std::unique_ptr<TokenSource> source,
   return std::make_unique<DocumentMarker>(std::move(source), end_of_text);
 }
 
+int64_t CountValidationChats(int64_t chats, double validation) {
+  return std::llround(validation * static_cast<double>(chats));
+}
+
 absl::StatusOr<TokenSplit> SplitChats(const TokenDataset& data, double validation) {
   if (!(validation >= 0 && validation < 1)) {
     return InputError("validation fraction", absl::StrCat(validation, " is not in [0, 1)"),
@@ -335,7 +340,7 @@ absl::StatusOr<TokenSplit> SplitChats(const TokenDataset& data, double validatio
     CHECK(part.chats != nullptr) << *part.path;
     all += part.chats->chats();
   }
-  auto train = static_cast<int64_t>(static_cast<double>(all) * (1 - validation));
+  int64_t train = all - CountValidationChats(all, validation);
   if (validation > 0 && (train == 0 || train == all)) {
     return InputError(data.path(),
                       absl::StrCat("of ", all, " chats the ",

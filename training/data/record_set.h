@@ -94,6 +94,10 @@ class RecordSet {
 std::unique_ptr<TokenSource> MarkDocuments(std::unique_ptr<TokenSource> source,
                                            int32_t end_of_text);
 
+// How many of `chats` are for validation, where the last `validation` of them are: the nearest
+// number, of two the larger. CountValidationChats(60, 0.1666): 10.
+int64_t CountValidationChats(int64_t chats, double validation);
+
 // The last `validation` of the chats, 0 <= validation < 1, are for validation. Requires that all
 // files are of chats. Each part must have a chat, but validation = 0 leaves that part empty.
 absl::StatusOr<TokenSplit> SplitChats(const TokenDataset& data, double validation);

@@ -232,6 +232,9 @@ TEST_CASE("split: the last chats are for validation") {
   CHECK(first(split.train) == Tokens{1, 2});
   CHECK(first(split.validation) == Tokens{3, 4, 5});
   CHECK(first(SplitChats(data, 0.2)->train) == Tokens{1, 2, 3, 4});
+  CHECK(first(SplitChats(data, 0.25)->validation) == Tokens{5});
+  CHECK(first(SplitChats(data, 0.3)->validation) == Tokens{4, 5});
+  CHECK(CountValidationChats(60, 0.1666) == 10);
   CHECK(SplitChats(data, 0)->validation.size() == 0);
   CHECK(Message(SplitChats(data, 0.9).status()) ==
         data.path() + ": of 5 chats the training part has none; use more chats, or another part");

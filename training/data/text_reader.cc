@@ -210,15 +210,10 @@ absl::Status ReadTable(const std::string& key, TextReader* reader) {
   const char* kind = reader->facts.kind == TextKind::kParquet     ? "parquet"
                      : reader->facts.kind == TextKind::kArrowFile ? "arrow"
                                                                   : "stream";
-  ASSIGN_OR_RETURN(
-      PythonScript script,
-      PythonScript::Start(
-          {.source = kTableScript,
-           .arguments = {kind, reader->facts.path, key},
-           .purpose = "reading " + reader->facts.path,
-           .modules = {{"pyarrow",
-                        "python3 -m venv ~/pyarrow && ~/pyarrow/bin/pip install pyarrow && export "
-                        "PATH=~/pyarrow/bin:$PATH"}}}));
+  ASSIGN_OR_RETURN(PythonScript script,
+                   PythonScript::Start({.source = kTableScript,
+                                        .arguments = {kind, reader->facts.path, key},
+                                        .purpose = "reading " + reader->facts.path}));
   const auto read = std::make_shared<TableReader>(reader->facts.path, std::move(script));
   ReadRecords(read, reader);
   reader->position = [read, bytes = reader->facts.file_bytes] {

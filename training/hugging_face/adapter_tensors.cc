@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/graph_proto.h"
 #include "training/hugging_face/strict_json.h"
 
 namespace oneflow {
@@ -15,10 +16,7 @@ namespace {
 constexpr std::string_view kPrefix = "base_model.model.", kWeight = ".weight";
 constexpr std::string_view kA = ".lora_A.weight", kB = ".lora_B.weight";
 
-bool IsTrained(const proto::Op& op) {
-  const auto frozen = op.attr().find("frozen");
-  return op.kind() == "variable" && (frozen == op.attr().end() || !frozen->second.b());
-}
+bool IsTrained(const proto::Op& op) { return op.kind() == "variable" && !IsFrozen(op); }
 
 Dims FindSizes(const proto::Op& op) {
   Dims dims;

@@ -143,6 +143,7 @@ class Builder {
   }
 
   void AddJoin(std::string_view left, std::string_view right) {
+    if (left.empty() || right.empty()) return;  // joins no characters
     size_t last = left.size() - 1;
     while (last > 0 && (static_cast<unsigned char>(left[last]) & 0xc0) == 0x80) --last;
     int32_t a = DecodeCharacter(left.substr(last)).code, b = DecodeCharacter(right).code;

@@ -6,9 +6,8 @@
 //
 // A text is translated into kinds of characters (regex_program.h), and PCRE2 matches these. So
 // invalid UTF-8 cannot reach it, and sets are exactly those of unicode_sets.h, whatever version of
-// Unicode PCRE2 has. From a match on that takes it too many steps, RegexProgram finds the
-// matches of a text instead. The
-// patterns of word_split.h are matched there.
+// Unicode PCRE2 has. From a match on that takes it too many steps, RegexProgram finds the matches
+// of a text instead. The patterns of word_split.h are matched there.
 #pragma once
 
 #include <cstddef>

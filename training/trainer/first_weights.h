@@ -1,6 +1,5 @@
 // FirstWeights: the variables with which a new run begins, from the folders that have them: those
-// of
-// --init_from, of the graph's base, and the values of program init for what neither has.
+// of --init_from, of the graph's base, and the values of program init for what neither has.
 //
 //   ASSIGN_OR_RETURN(const auto weights, FirstWeights::Open(plan, run, group.IsFirst()));
 //   context.load = [&](const Piece& piece) { return weights.Load(piece); };
@@ -24,8 +23,9 @@ class FirstWeights {
  public:
   // A frozen variable is the base's, where the graph has one. Any other is that of --init_from, or
   // of the base if the run has no --init_from. A trained variable that this folder lacks, such as
-  // an adapter, has its initial values if the graph has frozen ones; else that is an error. The
-  // variables of folders are checked. `verifies`: the hash of the base. `plan` outlives it.
+  // an adapter, has its initial values if the graph has frozen ones; else that is an error, and so
+  // is an --init_from that has no variable of the graph and is not its base. The variables of
+  // folders are checked. `verifies`: the hash of the base. `plan` outlives it.
   static absl::StatusOr<FirstWeights> Open(const proto::Plan& plan, const proto::Run& run,
                                            bool verifies);
 
@@ -37,7 +37,8 @@ class FirstWeights {
   // Fills the piece; a state of the optimizer with zeros. Thread-safe.
   absl::Status Load(const Piece& piece) const;
 
-  // "the run begins with the weights of run/gpt2; those of its base, models/gpt2, are not trained".
+  // "the run begins with the weights of run/gpt2; those of 12 variables of models/gpt2 are not
+  // trained; 8 variables that it lacks begin with their initial values".
   std::string Describe() const;
 
  private:

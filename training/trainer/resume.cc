@@ -334,6 +334,14 @@ absl::Status VerifyCheckpoint(const std::string& folder, const proto::Plan& plan
                               const std::string& base) {
   const ReaderOptions options = {.base = base, .verifies_base = ranks.begin == 0};
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(folder, options));
+  const proto::Base &was = reader->graph().base(), &now = plan.graph().base();
+  if (was.hash() != now.hash()) {
+    const auto text = [](const proto::Base& of) {
+      return of.path().empty() ? std::string("no base") : "the base " + of.path();
+    };
+    return InputError(folder, "was trained on " + text(was) + ", but the run has " + text(now),
+                      "resume with the graph of that run, or begin a new one by --init_from");
+  }
   RETURN_IF_ERROR(reader->CheckSameVariables(plan));
   return reader->VerifyPieces(plan, ranks);
 }

@@ -1,5 +1,7 @@
 #include "tools/oneflow/cli/data_list.h"
 
+#include <utility>
+
 #include "absl/strings/numbers.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/verb.h"
@@ -35,6 +37,24 @@ absl::StatusOr<DataList> ParseDataList(const std::string& flag, const std::strin
   if (with.empty() || without.empty()) return made;
   return InputError("--" + flag + "=" + list, with + " has a weight, and " + without + " has none",
                     "give a weight to each file, or to none");
+}
+
+std::vector<std::string> FoundData::paths() const {
+  std::vector<std::string> all;
+  for (const FoundFiles& found : entries) {
+    all.insert(all.end(), found.paths.begin(), found.paths.end());
+  }
+  return all;
+}
+
+absl::StatusOr<FoundData> ExpandDataList(const std::string& flag, const std::string& list) {
+  ASSIGN_OR_RETURN(const DataList data, ParseDataList(flag, list));
+  FoundData made{.weights = data.weights};
+  for (const std::string& name : data.files) {
+    ASSIGN_OR_RETURN(FoundFiles found, FindFiles(name));
+    made.entries.push_back(std::move(found));
+  }
+  return made;
 }
 
 }  // namespace oneflow

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "oneflow_core/base/temporary_directory.h"
 #include "tools/oneflow/cli/verb.h"
 
 namespace oneflow {
@@ -51,6 +52,19 @@ TEST_CASE("a comma within a name has a backslash before it") {
   for (const Names& names : {Names{"a,b", "c"}, Names{",", "a\\b"}, Names{"a,,b,"}}) {
     CHECK(CommaSeparated(JoinCommas(names)) == names);
   }
+}
+
+TEST_CASE("names stand for files, of folders and patterns too") {
+  const TemporaryDirectory dir;
+  const std::string a = dir.Write("a.bin", "1"), b = dir.Write("b.bin", "2");
+  const FoundData found =
+      *ExpandDataList("data", "none.bin," + dir.path() + "/*.bin," + dir.path());
+  CHECK(found.paths() == std::vector<std::string>{"none.bin", a, b, a, b});
+  CHECK_FALSE(found.entries[1].folder);
+  CHECK(found.entries[2].folder);
+  CHECK(ExpandDataList("data", "x:1,y:3")->weights == std::vector<double>{1, 3});
+  CHECK_FALSE(ExpandDataList("data", dir.path() + "/*.txt").ok());
+  CHECK_FALSE(ExpandDataList("data", "a:1,b").ok());
 }
 
 TEST_CASE("lists that are refused") {

@@ -16,10 +16,10 @@ bool HasChatsBeside(const std::string& path) {
 }
 
 bool ListIsMasked(const std::string& flag, const std::string& list) {
-  // Whoever opens the data reports an error.
-  const absl::StatusOr<DataList> files = ParseDataList(flag, list);
-  if (list.empty() || !files.ok()) return false;
-  for (const std::string& path : files->files) {
+  if (list.empty()) return false;
+  const absl::StatusOr<FoundData> data = ExpandDataList(flag, list);
+  if (!data.ok()) return false;  // whoever opens the data reports the error
+  for (const std::string& path : data->paths()) {
     if (HasChatsBeside(path)) return true;
   }
   return false;

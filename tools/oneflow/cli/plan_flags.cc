@@ -89,6 +89,10 @@ absl::Status SetBase(const Arguments& args, proto::Graph* graph) {
     if (!error) graph->mutable_base()->set_path(path);
     return absl::OkStatus();
   }
+  if (run.has_base() && !HasFrozen(*graph)) {
+    return InputError("--base=" + run.base(), "acts on nothing: all variables are trained",
+                      "leave it out; --init_from=FOLDER begins with the weights of a folder");
+  }
   if (run.has_base()) return NameBase(run.base(), graph);
   if (run.has_init_from()) return NameBase(run.init_from(), graph);
   return IsModelFolder(FLAGS_graph) ? NameBase(FLAGS_graph, graph) : absl::OkStatus();

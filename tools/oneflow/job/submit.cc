@@ -33,7 +33,6 @@
 #include "tools/oneflow/job/job_dir.h"
 #include "tools/oneflow/job/job_spec.h"
 #include "tools/oneflow/job/slurm.h"
-#include "training/data/find_files.h"
 #include "training/files/durable.h"
 #include "training/job/job_keys.h"
 
@@ -50,13 +49,10 @@ std::string Absolute(const std::string& path) {
 }
 
 absl::Status CheckFiles(const std::string& flag, const std::string& list) {
-  ASSIGN_OR_RETURN(const DataList data, ParseDataList(flag, list));
-  for (const std::string& name : data.files) {
-    ASSIGN_OR_RETURN(const FoundFiles found, FindFiles(name));
-    for (const std::string& file : found.paths) {
-      if (access(file.c_str(), R_OK) == 0) continue;
-      return InputError("--" + flag + "=" + file, "cannot be read", "check the path");
-    }
+  ASSIGN_OR_RETURN(const FoundData data, ExpandDataList(flag, list));
+  for (const std::string& file : data.paths()) {
+    if (access(file.c_str(), R_OK) == 0) continue;
+    return InputError("--" + flag + "=" + file, "cannot be read", "check the path");
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,5 @@
 #include "tools/oneflow/model/chat_data.h"
 
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +16,8 @@
 #include "training/chat/encode_chats.h"
 #include "training/data/chat_file.h"
 #include "training/data/find_files.h"
+#include "training/data/record_set.h"
+#include "training/data/text_reader.h"
 #include "training/data/token_file_meta.h"
 #include "training/data/token_file_writer.h"
 #include "training/tokenizer/tokenizer_files.h"
@@ -136,16 +137,19 @@ absl::Status WriteChatData(const Arguments& args, const proto::Run& run) {
     ASSIGN_OR_RETURN(const FoundFiles found, FindFiles(name));
     files.insert(files.end(), found.paths.begin(), found.paths.end());
   }
-  ASSIGN_OR_RETURN(const int64_t chats, CountChats(files));
   int64_t bytes = 0;
   for (const std::string& file : files) {
-    ASSIGN_OR_RETURN(const ChatLines lines, ChatLines::Open(file));
-    bytes += lines.size();
+    ASSIGN_OR_RETURN(const TextFacts facts, LookAtText(file));
+    bytes += facts.file_bytes;
+  }
+  // Files are read once more to be counted, where a part of them is for validation.
+  int64_t chats = INT64_MAX, validated = 0;
+  if (FLAGS_val_fraction > 0) {
+    ASSIGN_OR_RETURN(chats, CountChats(files));
+    validated = CountValidationChats(chats, FLAGS_val_fraction);
   }
   RETURN_IF_ERROR(MakeDataFolder(args));
   TextProgress progress(bytes);
-  const auto validated =
-      static_cast<int64_t>(std::llround(FLAGS_val_fraction * static_cast<double>(chats)));
   // All is encoded before the first file gets its name: what fails leaves the folder as it was.
   std::vector<WrittenChats> parts;
   for (const auto& [name, first, last] : {std::tuple(kTrainFile, int64_t{0}, chats - validated),
@@ -176,8 +180,7 @@ absl::Status WriteChatData(const Arguments& args, const proto::Run& run) {
   ASSIGN_OR_RETURN(const TokenizerFiles tokenizer_files,
                    ReadTokenizerFiles(spec, tokenizer.id, tokenizer.stops, tokenizer.config));
   for (WrittenChats& part : parts) {
-    RETURN_IF_ERROR(part.file.Finish());
-    RETURN_IF_ERROR(WriteChats(part.path, part.table));
+    RETURN_IF_ERROR(part.file.Finish(&part.table));
   }
   if (parts.size() == 1) RETURN_IF_ERROR(RemoveTokenFile(OutputPath(kValidationFile)));
   RETURN_IF_ERROR(WriteTokenizerFiles(tokenizer_files, TokenizerFolder(OutputPath(kTrainFile))));

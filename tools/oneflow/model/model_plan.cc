@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "oneflow_core/graph/graph_proto.h"
 #include "training/hugging_face/model_folder.h"
 
 namespace oneflow {
@@ -15,14 +16,14 @@ proto::Plan MakeModelPlan(const proto::Graph& graph) {
   plan.mutable_recipe()->set_micro_batches(1);
   std::set<std::string> frozen;
   for (const proto::Op& op : graph.op()) {
-    const auto it = op.attr().find("frozen");
-    if (it != op.attr().end() && it->second.b()) frozen.insert(op.name());
+    if (IsFrozen(op)) frozen.insert(op.name());
   }
   for (const WantedVariable& wanted : ListVariables(graph)) {
     proto::Variable& variable = *plan.add_variable();
     variable.set_name(wanted.name);
     variable.set_dtype(proto::F32);
     for (const int64_t size : wanted.dims) variable.mutable_layout()->add_dim(size);
+    variable.set_read_only(frozen.contains(wanted.name));
     variable.set_frozen(graph.has_base() && frozen.contains(wanted.name));
   }
   return plan;

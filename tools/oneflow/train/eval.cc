@@ -14,7 +14,6 @@
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/recipe/check_needs.h"
 #include "tools/oneflow/cli/backend_flags.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/one_process.h"
@@ -129,9 +128,16 @@ absl::Status CheckLoss(const MeanLoss& loss, const WeightCheck& weights) {
       "use another checkpoint");
 }
 
+// What acts with --chat alone. Other needs of rows are those of training.
+absl::Status CheckChat(const proto::Run& run) {
+  if (run.chat() || !(run.has_loss_on() || run.has_chat_template())) return absl::OkStatus();
+  return InputError(run.has_loss_on() ? "--loss_on" : "--chat_template", "acts only with --chat",
+                    "add --chat, or leave it out");
+}
+
 absl::Status Evaluate(const Arguments& args) {
   ASSIGN_OR_RETURN(const proto::Run run, RunFromFlags(args));
-  RETURN_IF_ERROR(CheckNeeds(RunRows(), run));
+  RETURN_IF_ERROR(CheckChat(run));
   ASSIGN_OR_RETURN(const bool works, WorksAlone("eval", run));
   if (!works) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string folder,

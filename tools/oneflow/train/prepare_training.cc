@@ -13,6 +13,7 @@
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/train/learning_rate.h"
 #include "tools/oneflow/cli/check_decay.h"
+#include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "training/checkpoint/base.h"
@@ -93,6 +94,11 @@ absl::StatusOr<PreparedTraining> PrepareTraining(proto::Run run, proto::Plan pla
   std::string begins_with = run.init_from();
   if (begins_with.empty() && resumed.empty() && plan.graph().has_base()) {
     begins_with = run.base().empty() ? plan.graph().base().path() : run.base();
+  }
+  if (begins_with.empty() && resumed.empty() && HoldsModelWeights(FLAGS_graph)) {
+    PrintNotice("warning: the weights of " + FLAGS_graph +
+                " are not read, since training begins anew; --init_from=" + FLAGS_graph +
+                " begins with them");
   }
   std::unique_ptr<WeightSource> weights;
   if (!begins_with.empty()) {

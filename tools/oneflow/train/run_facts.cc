@@ -16,7 +16,6 @@
 #include "oneflow_core/recipe/field_text.h"
 #include "tools/oneflow/cli/data_list.h"
 #include "training/data/data_file.h"
-#include "training/data/find_files.h"
 
 namespace oneflow {
 namespace {
@@ -43,12 +42,8 @@ std::vector<std::string> WithCompanions(const std::vector<std::string>& paths) {
 // Name's end, head, tail and length of each file, in their order.
 absl::StatusOr<std::string> ComputeDigest(const std::string& flag, const std::string& list) {
   constexpr int64_t kEnd = 1 << 16;
-  ASSIGN_OR_RETURN(const DataList data, ParseDataList(flag, list));
-  std::vector<std::string> paths;
-  for (const std::string& name : data.files) {
-    ASSIGN_OR_RETURN(FoundFiles found, FindFiles(name));
-    paths.insert(paths.end(), found.paths.begin(), found.paths.end());
-  }
+  ASSIGN_OR_RETURN(const FoundData data, ExpandDataList(flag, list));
+  const std::vector<std::string> paths = data.paths();
   std::string all;
   for (const double weight : data.weights) absl::StrAppend(&all, "weight ", weight, "\n");
   int64_t total = 0;

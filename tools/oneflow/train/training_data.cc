@@ -161,19 +161,23 @@ class TextTokenizer {
   int64_t end_of_text_id_ = -1;  // that the user names
 };
 
-absl::StatusOr<TokenMixture> OpenMixture(const std::string& flag, const DataList& list,
+absl::StatusOr<TokenFile> OpenFound(const FoundFiles& found, const std::string& path,
+                                    TextTokenizer* tokenizer) {
+  // Other files of a folder are no data that were meant.
+  if (found.folder) RETURN_IF_ERROR(LookAtText(path).status());
+  return tokenizer->Open(path);
+}
+
+absl::StatusOr<TokenMixture> OpenMixture(const std::string& flag, const FoundData& list,
                                          const ModelFacts& model, TextTokenizer* tokenizer) {
   std::vector<TokenDataset> datasets;
   std::vector<TokenFile> files;
-  for (size_t i = 0; i < list.files.size(); ++i) {
-    ASSIGN_OR_RETURN(const FoundFiles found, FindFiles(list.files[i]));
-    for (const std::string& path : found.paths) {
-      // Other files of a folder are no data that were meant.
-      if (found.folder) RETURN_IF_ERROR(LookAtText(path).status());
-      ASSIGN_OR_RETURN(TokenFile file, tokenizer->Open(path));
+  for (size_t i = 0; i < list.entries.size(); ++i) {
+    for (const std::string& path : list.entries[i].paths) {
+      ASSIGN_OR_RETURN(TokenFile file, OpenFound(list.entries[i], path, tokenizer));
       files.push_back(std::move(file));
     }
-    if (list.weights.empty() && i + 1 < list.files.size()) continue;
+    if (list.weights.empty() && i + 1 < list.entries.size()) continue;
     ASSIGN_OR_RETURN(TokenDataset data,
                      TokenDataset::Make(std::exchange(files, {}), model.vocab, model.sequence));
     datasets.push_back(std::move(data));
@@ -187,16 +191,16 @@ absl::StatusOr<TokenMixture> OpenMixture(const std::string& flag, const DataList
   return TokenMixture::Make(std::move(datasets), list.weights);
 }
 
-absl::StatusOr<DataList> ListOfFlag(const std::string& flag, const std::string& text) {
+absl::StatusOr<FoundData> ListOfFlag(const std::string& flag, const std::string& text) {
   if (text.empty()) return InputError("--" + flag, "is missing", "write --" + flag + "=text.txt");
-  return ParseDataList(flag, text);
+  return ExpandDataList(flag, text);
 }
 
-absl::StatusOr<MixtureSplit> OpenSplit(const proto::Run& run, const DataList& list,
+absl::StatusOr<MixtureSplit> OpenSplit(const proto::Run& run, const FoundData& list,
                                        const ModelFacts& model, TextTokenizer* tokenizer) {
   ASSIGN_OR_RETURN(const TokenMixture data, OpenMixture("data", list, model, tokenizer));
   if (run.eval_data().empty()) return data.Split(run.eval_fraction(), model.sequence);
-  ASSIGN_OR_RETURN(const DataList eval_list, ListOfFlag("eval_data", run.eval_data()));
+  ASSIGN_OR_RETURN(const FoundData eval_list, ListOfFlag("eval_data", run.eval_data()));
   ASSIGN_OR_RETURN(const TokenMixture eval, OpenMixture("eval_data", eval_list, model, tokenizer));
   const TokenizerId trained = data.tokenizer(), evaluated = eval.tokenizer();
   if (trained.known() && evaluated.known() && !trained.SameAs(evaluated)) {
@@ -215,9 +219,9 @@ struct FoundTokenizer {
 };
 
 // The files that `oneflow data` put beside a token file of tokenizer `id`.
-absl::StatusOr<FoundTokenizer> FindBesideData(const DataList& list, const TokenizerId& id) {
-  for (const std::string& path : list.files) {
-    if (!path.ends_with(".bin")) continue;  // patterns among them: names of one kind
+absl::StatusOr<FoundTokenizer> FindBesideData(const FoundData& list, const TokenizerId& id) {
+  for (const std::string& path : list.paths()) {
+    if (!path.ends_with(".bin")) continue;
     ASSIGN_OR_RETURN(const std::optional<TokenFileMeta> meta, ReadTokenFileMeta(path));
     const std::string folder = TokenizerFolder(path), spec = TokenizerSpecIn(folder);
     if (!meta || !meta->tokenizer.known() || spec.empty()) continue;
@@ -235,7 +239,7 @@ absl::StatusOr<FoundTokenizer> FindBesideData(const DataList& list, const Tokeni
   return FoundTokenizer();
 }
 
-absl::StatusOr<FoundTokenizer> FindTokenizer(const proto::Run& run, const DataList& list,
+absl::StatusOr<FoundTokenizer> FindTokenizer(const proto::Run& run, const FoundData& list,
                                              const TokenizerId& id, bool documents,
                                              TextTokenizer& tokenizer) {
   const FilesPointer& files = tokenizer.files();
@@ -346,7 +350,7 @@ RecordOptions OptionsOfRecords(const proto::Run& run, int64_t sequence, bool doc
 absl::StatusOr<TrainingData> OpenTrainingData(const proto::Run& run, const ModelFacts& model,
                                               const DataOptions& options) {
   RETURN_IF_ERROR(CheckEndOfTextActs(run, options.documents));
-  ASSIGN_OR_RETURN(const DataList list, ListOfFlag("data", run.data()));
+  ASSIGN_OR_RETURN(const FoundData list, ListOfFlag("data", run.data()));
   ASSIGN_OR_RETURN(TextTokenizer tokenizer, TextTokenizer::Make(run, options));
   ASSIGN_OR_RETURN(MixtureSplit split, OpenSplit(run, list, model, &tokenizer));
   const TokenizerId id = split.train.tokenizer();
@@ -433,20 +437,22 @@ absl::Status CheckCountsLabels(const proto::Plan& plan, const TrainingData& data
 absl::StatusOr<EvaluationData> OpenEvaluationData(const proto::Run& run, const ModelFacts& model,
                                                   const DataOptions& options) {
   RETURN_IF_ERROR(CheckEndOfTextActs(run, options.documents));
-  ASSIGN_OR_RETURN(const DataList list, ListOfFlag("data", run.data()));
+  ASSIGN_OR_RETURN(const FoundData list, ListOfFlag("data", run.data()));
   ASSIGN_OR_RETURN(TextTokenizer tokenizer, TextTokenizer::Make(run, options));
   if (!list.weights.empty()) {
     PrintNotice("warning: the weights of --data act on nothing: each file is evaluated alone");
   }
-  EvaluationData opened{.names = list.files};
-  for (const std::string& path : list.files) {
-    ASSIGN_OR_RETURN(TokenFile file, tokenizer.Open(path));
-    std::vector<TokenFile> files;
-    files.push_back(std::move(file));
-    ASSIGN_OR_RETURN(TokenDataset data,
-                     TokenDataset::Make(std::move(files), model.vocab, /*sequence=*/1));
-    opened.files.push_back(std::move(data));
-    RETURN_IF_ERROR(CheckOneTokenizer(opened.files[0], opened.files.back()));
+  EvaluationData opened{.names = list.paths()};
+  for (const FoundFiles& found : list.entries) {
+    for (const std::string& path : found.paths) {
+      ASSIGN_OR_RETURN(TokenFile file, OpenFound(found, path, &tokenizer));
+      std::vector<TokenFile> files;
+      files.push_back(std::move(file));
+      ASSIGN_OR_RETURN(TokenDataset data,
+                       TokenDataset::Make(std::move(files), model.vocab, /*sequence=*/1));
+      opened.files.push_back(std::move(data));
+      RETURN_IF_ERROR(CheckOneTokenizer(opened.files[0], opened.files.back()));
+    }
   }
   const auto has_chats = [](const TokenDataset& file) { return file.HasChats(); };
   const bool chats = std::any_of(opened.files.begin(), opened.files.end(), has_chats);

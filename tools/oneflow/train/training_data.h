@@ -62,7 +62,7 @@ absl::StatusOr<TrainingData> OpenTrainingData(const proto::Run& run, const Model
 struct EvaluationData {
   std::vector<TokenDataset> files;
   std::vector<std::optional<RecordSet>> records;  // of each file of chats
-  std::vector<std::string> names;                 // of the files, as given
+  std::vector<std::string> names;                 // of the files
   TokenizerId tokenizer;                          // that made the tokens, where it is known
   int32_t end_of_text = -1;                       // as of TrainingData
 };
