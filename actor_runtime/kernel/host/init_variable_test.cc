@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actor_runtime/kernel/run_context.h"
+#include "oneflow_core/tensor/bf16.h"
 
 namespace oneflow {
 namespace {
