@@ -110,8 +110,8 @@ const Row kModelRows[] = {
      .sentence = "GPT: masks of dropout in the backward; a stored mask takes a byte an element."},
     {.name = "lora", .value = "rank:N,...", .form = &kLoraForm, .foreign = "peft lora_rank lora_r",
      .sentence = "Trains adapters of low rank beside the products of a model, and nothing else: "
-                 "rank:16,alpha:32,targets:attn+mlp,dropout:0.05,rslora. Default alpha: twice the "
-                 "rank; default targets: all products of the blocks."},
+                 "rank:16,alpha:32,targets:attn, and dropout:0.05 or rslora behind it. Default "
+                 "alpha: twice the rank; default targets: all products of the blocks."},
     {.name = "train_only", .value = "NAMES", .foreign = "modules_to_save",
      .sentence = "Trains no variables but these, and adapters: names, where * is any text, with "
                  "commas between: head.*,h.*.ln_*."},

@@ -41,7 +41,7 @@ std::string FlagOfPath(const Verb& verb, const std::string& path) {
   }
   if (kind == "pipeline order") return FirstTaken(verb, {"order"});
   if (!kind.empty()) return FirstTaken(verb, {kind});
-  return there ? FirstTaken(verb, {"data", "text"}) : "";
+  return there ? FirstTaken(verb, {"text", "data"}) : "";
 }
 
 }  // namespace
