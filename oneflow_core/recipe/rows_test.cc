@@ -110,7 +110,8 @@ TEST_CASE("defaults are values, and a recipe of them is complete") {
     if (!HasField(row, recipe)) absent += std::string(row.name) + " ";
   }
   CHECK(absent ==
-        "purpose mesh experts prefetch stage_layers order warm_ups steps_a_round host_memory ");
+        "purpose mesh experts prefetch stage_layers order warm_ups steps_a_round frozen_weights "
+        "host_memory ");
 }
 
 TEST_CASE("a default may depend on other fields") {
