@@ -99,8 +99,8 @@ TEST_CASE("init_variable: constants") {
 }
 
 TEST_CASE("init_variable: mistakes") {
-  CHECK(MakeInitVariable(Setup("uniform", 1, {3}, {{0}, {3}})).status().message() ==
-        "w: unknown init \"uniform\"; use normal, zeros, ones or constant");
+  CHECK(MakeInitVariable(Setup("xavier", 1, {3}, {{0}, {3}})).status().message() ==
+        "w: unknown init \"xavier\"; use normal, uniform, zeros, ones or constant");
   CHECK(MakeInitVariable(Setup("zeros", 1, {3}, {{0}, {3}}, DType::kI32)).status().message() ==
         "w: cannot initialise a variable of dtype i32; use f32, bf16 or f64");
 }
