@@ -149,7 +149,7 @@ class ChatsTest(FolderCase):
         os.makedirs(self.dir + "/texts/more")
         self.write("texts/one.txt", "a text of many words\n" * 9)
         self.write("texts/more/two.txt", "and of others\n" * 9)
-        texts = run("eval", "--checkpoint=joined", "--data=texts", "--threads=1", "--format=json", cwd=self.dir)[0]
+        texts = run("eval", "--checkpoint=joined", "--data=texts", "--tokenizer=bytes", "--threads=1", "--format=json", cwd=self.dir)[0]
         self.assertEqual([file["file"] for file in json.loads(texts)["files"]], ["texts/more/two.txt", "texts/one.txt"])
         for flags in [[], ["--documents", "--end_of_text_id=97"]]:
             out = self.train(*flags, data="a.bin,text.bin,b.bin")[0]
