@@ -2,8 +2,7 @@
 //
 //   JSON Lines                   each line is one; the file may be packed by gzip or zstd
 //   Parquet, Arrow, Feather 2    each row is one, its columns the fields; python3 reads them, by
-//   the
-//                                module pyarrow
+//                                the module pyarrow
 //
 //   ASSIGN_OR_RETURN(ChatLines lines, ChatLines::Open("chats.jsonl.gz"));
 //   for (;;) {
@@ -14,14 +13,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "training/data/byte_stream.h"
 #include "training/data/python_script.h"
+#include "training/data/text_lines.h"
 
 namespace oneflow {
 
@@ -39,21 +39,18 @@ class ChatLines {
   // more than 1 GiB; a table that cannot be read.
   absl::StatusOr<std::optional<ChatLine>> Next();
   // Bytes of the file that have been read (of a table, none), and all of them.
-  int64_t position() const { return table_ ? 0 : stream_.position(); }
-  int64_t size() const { return stream_.file().size(); }
+  int64_t position() const { return table_ ? 0 : stream_->position(); }
+  int64_t size() const { return stream_->file().size(); }
 
  private:
-  ChatLines(std::string path, ByteStream stream)
-      : path_(std::move(path)), stream_(std::move(stream)) {}
-  // Sets line_; false at the end.
-  absl::StatusOr<bool> NextLine();
+  ChatLines(std::string path, std::shared_ptr<ByteStream> stream)
+      : path_(std::move(path)), stream_(std::move(stream)), lines_(path_, stream_) {}
 
   std::string path_;
-  ByteStream stream_;
+  std::shared_ptr<ByteStream> stream_;
+  TextLines lines_;                    // of what is no table
   std::optional<PythonScript> table_;  // that writes the rows of a table
-  std::string_view block_;             // of the stream, from the next line on
-  std::string line_;
-  int64_t number_ = 0;  // of line_, from 1
+  int64_t row_ = 0;                    // of the table, from 1
 };
 
 }  // namespace oneflow

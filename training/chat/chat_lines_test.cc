@@ -29,6 +29,8 @@ using Lines = std::vector<std::string>;
 
 TEST_CASE("lines of chats, numbered as in the file, without blank ones") {
   const TemporaryDirectory folder;
+  CHECK(ReadAllLines(folder.Write("mark.jsonl", "\xef\xbb\xbf{\"a\": 1}\n")) ==
+        Lines{":1 {\"a\": 1}"});
   CHECK(ReadAllLines(folder.Write("a.jsonl", "{\"a\": 1}\n\n  \r\n{\"b\": 2}\r\n{\"c\": 3}")) ==
         Lines{":1 {\"a\": 1}", ":4 {\"b\": 2}\r", ":5 {\"c\": 3}"});
   const std::string chat = "{\"a\": \"" + std::string(200000, 'x') + "\"}";

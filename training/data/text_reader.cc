@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "training/data/json_lines.h"
 #include "training/data/mapped_file.h"
 #include "training/data/python_script.h"
+#include "training/data/text_lines.h"
 #include "training/data/token_file.h"
 
 namespace oneflow {
@@ -22,7 +24,6 @@ constexpr std::string_view kTableScript =
 #include "training/data/table_text_py.inc"
     ;
 
-constexpr size_t kLongestLine = size_t{1} << 30;
 constexpr int64_t kMostRows = 1 << 20, kMostBytes = int64_t{1} << 32;  // of a batch
 
 // One document, which is the file.
@@ -68,16 +69,13 @@ class PackedText {
 class LineReader {
  public:
   LineReader(std::string path, std::string key, std::shared_ptr<ByteStream> stream)
-      : path_(std::move(path)), key_(std::move(key)), stream_(std::move(stream)) {}
+      : key_(std::move(key)), lines_(std::move(path), std::move(stream)) {}
 
   absl::StatusOr<bool> Next(TextBlock* block) {
     for (;;) {
-      ASSIGN_OR_RETURN(const bool more, NextLine());
-      if (!more) return false;
-      ++number_;
-      if (number_ == 1 && line_.starts_with("\xef\xbb\xbf")) line_.remove_prefix(3);
-      if (line_.find_first_not_of(" \t\r") == line_.npos) continue;
-      absl::StatusOr<std::string> text = TextInJson(line_, key_);
+      ASSIGN_OR_RETURN(const std::optional<std::string_view> line, lines_.Next());
+      if (!line) return false;
+      absl::StatusOr<std::string> text = TextInJson(*line, key_);
       if (!text.ok()) {
         const bool broken = text.status().message().substr(0, 5) == "is no";
         return InputError(
@@ -90,41 +88,12 @@ class LineReader {
       return true;
     }
   }
-  std::string location() const { return absl::StrCat(path_, ":", number_); }
+  std::string location() const { return lines_.location(); }
 
  private:
-  // Sets line_, in block_ or in joined_.
-  absl::StatusOr<bool> NextLine() {
-    joined_.clear();
-    for (;;) {
-      const size_t end = block_.find('\n');
-      if (end != block_.npos) {
-        line_ = block_.substr(0, end);
-        block_.remove_prefix(end + 1);
-        if (joined_.empty()) return true;
-        joined_ += line_;
-        line_ = joined_;
-        return true;
-      }
-      joined_ += block_;
-      if (joined_.size() > kLongestLine) {
-        return InputError(absl::StrCat(path_, ":", number_ + 1), "is a line of more than 1 GiB",
-                          "put each document on a line");
-      }
-      ASSIGN_OR_RETURN(block_, stream_->Next());
-      if (!block_.empty()) continue;
-      line_ = joined_;
-      return !joined_.empty();
-    }
-  }
-
-  const std::string path_, key_;
-  const std::shared_ptr<ByteStream> stream_;
-  std::string_view block_;  // of the stream, from the next line on
-  std::string joined_;      // a line that blocks share
-  std::string_view line_;
+  const std::string key_;
+  TextLines lines_;
   std::string text_;
-  int64_t number_ = 0;  // of line_, from 1
 };
 
 // Each row is a document. table_text.py describes its batches.
@@ -207,12 +176,10 @@ void ReadRecords(std::shared_ptr<Records> read, TextReader* reader) {
 }
 
 absl::Status ReadTable(const std::string& key, TextReader* reader) {
-  const char* kind = reader->facts.kind == TextKind::kParquet     ? "parquet"
-                     : reader->facts.kind == TextKind::kArrowFile ? "arrow"
-                                                                  : "stream";
   ASSIGN_OR_RETURN(PythonScript script,
                    PythonScript::Start({.source = kTableScript,
-                                        .arguments = {kind, reader->facts.path, key},
+                                        .arguments = {std::string(TableFormat(reader->facts.kind)),
+                                                      reader->facts.path, key},
                                         .purpose = "reading " + reader->facts.path}));
   const auto read = std::make_shared<TableReader>(reader->facts.path, std::move(script));
   ReadRecords(read, reader);
@@ -246,6 +213,11 @@ absl::StatusOr<OpenedText> OpenStream(const std::string& path) {
 }
 
 }  // namespace
+
+std::string_view TableFormat(TextKind kind) {
+  if (kind == TextKind::kParquet) return "parquet";
+  return kind == TextKind::kArrowFile ? "arrow" : "stream";
+}
 
 absl::StatusOr<TextFacts> LookAtText(const std::string& path) {
   ASSIGN_OR_RETURN(OpenedText opened, OpenStream(path));

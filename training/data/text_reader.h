@@ -47,6 +47,9 @@ struct TextFacts {
   bool is_file() const { return kind == TextKind::kPlain && compression == Compression::kNone; }
 };
 
+// What scripts call the format of a table: "parquet", "arrow" or "stream".
+std::string_view TableFormat(TextKind kind);
+
 // Errors: those of DataFile::Open; a file that holds no text.
 absl::StatusOr<TextFacts> LookAtText(const std::string& path);
 
