@@ -215,7 +215,7 @@ void PythonScript::KeepSaid(size_t most) {
 }
 
 absl::StatusOr<bool> PythonScript::Pump(Wait wait, double seconds) {
-  const double until = SecondsNow() + seconds;
+  double until = SecondsNow() + seconds;
   for (;;) {
     if (ended()) return true;
     pollfd polled[] = {{output_, POLLIN, 0},
@@ -231,7 +231,10 @@ absl::StatusOr<bool> PythonScript::Pump(Wait wait, double seconds) {
     }
     if (n == 0) return false;
     if (n < 0) continue;
-    if (polled[1].revents != 0) KeepSaid(kReadBytes);
+    if (polled[1].revents != 0) {
+      KeepSaid(kReadBytes);
+      until = SecondsNow() + seconds;  // a script that says something is at work
+    }
     // The process has ended. What it wrote is in the pipe; a process that it left behind may hold
     // the pipe open, which is not waited for.
     const bool gone = polled[3].revents != 0 && polled[1].revents == 0;

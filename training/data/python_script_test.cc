@@ -15,13 +15,17 @@
 namespace oneflow {
 namespace {
 
+// Seconds: none that ends takes as long; and for those that never end.
+constexpr double kPatience = 600, kLittle = 0.2;
+
 absl::StatusOr<PythonScript> StartScript(std::string_view source,
-                                         std::vector<std::string> arguments = {}) {
+                                         std::vector<std::string> arguments = {},
+                                         double patience = kPatience) {
   return PythonScript::Start({.source = source,
                               .arguments = std::move(arguments),
                               .purpose = "reading a.parquet",
                               .modules = {{"absent_module", "apt-get install absent"}},
-                              .patience = 0.2});
+                              .patience = patience});
 }
 
 absl::StatusOr<std::vector<std::string>> ReadLines(PythonScript& script) {
@@ -34,8 +38,8 @@ absl::StatusOr<std::vector<std::string>> ReadLines(PythonScript& script) {
 }
 
 // How a script ends, whose output is dropped.
-absl::Status ReadToEnd(std::string_view source) {
-  auto script = StartScript(source);
+absl::Status ReadToEnd(std::string_view source, double patience = kPatience) {
+  auto script = StartScript(source, {}, patience);
   REQUIRE(script.ok());
   return script->Finish();
 }
@@ -191,7 +195,7 @@ TEST_CASE(
   constexpr char kHangs[] =
       "import signal, sys\nsys.stderr.write('waiting')\nsys.stderr.flush()\n"
       "print('up', flush=True)\nsignal.pause()";
-  auto script = StartScript(kHangs);
+  auto script = StartScript(kHangs, {}, kLittle);
   REQUIRE(script.ok());
   CHECK(script->ReadLine().value() == "up");
   CHECK(script->Finish().message() ==
@@ -199,8 +203,8 @@ TEST_CASE(
         "killed: waiting");
   // One that closes its output, too.
   CHECK_THAT(
-      std::string(
-          ReadToEnd("import os, signal\nos.close(1)\nos.close(2)\nsignal.pause()").message()),
+      std::string(ReadToEnd("import os, signal\nos.close(1)\nos.close(2)\nsignal.pause()", kLittle)
+                      .message()),
       Catch::Contains("did not end within"));
   auto dropped = StartScript(kHangs);
   REQUIRE(dropped.ok());
