@@ -37,6 +37,14 @@ void FillNormal(const RandomStream& stream, double sigma, int64_t index, T* out,
   }
 }
 
+// Within [-bound, bound).
+template <typename T>
+void FillUniform(const RandomStream& stream, double bound, int64_t index, T* out, int64_t count) {
+  for (int64_t k = 0; k < count; ++k) {
+    out[k] = Rounded<T>(bound * (2 * stream.Uniform(index + k) - 1));
+  }
+}
+
 // Calls fn(begin, end) for tiles of [0, elements), in parallel where there is a pool.
 template <typename Fn>
 void ForTiles(ThreadPool* pool, int64_t elements, const Fn& fn) {
@@ -48,30 +56,15 @@ void ForTiles(ThreadPool* pool, int64_t elements, const Fn& fn) {
   for (int task = 0; task < tiles; ++task) tile(task, 0);
 }
 
-template <typename T>
-Kernel NormalKernel(std::string name, double sigma, Port port) {
-  return [name = std::move(name), sigma, port = std::move(port)](const KernelCall& call) {
+// Draws each element by its index in the full tensor: fill(stream, scale, index, out, count).
+template <typename T, typename Fill>
+Kernel DrawKernel(std::string name, double scale, Port port, Fill fill) {
+  return [name = std::move(name), scale, port = std::move(port), fill](const KernelCall& call) {
     const RandomStream stream(call.run->seed, name);
     T* out = call.output<T>(0);
     ForTiles(call.pool, port.slice.elements(), [&](int64_t begin, int64_t end) {
       ForRuns(port.dims, port.slice, begin, end, [&](int64_t i, int64_t index, int64_t count) {
-        FillNormal(stream, sigma, index, out + i, count);
-      });
-    });
-    return absl::OkStatus();
-  };
-}
-
-template <typename T>
-Kernel UniformKernel(std::string name, double bound, Port port) {
-  return [name = std::move(name), bound, port = std::move(port)](const KernelCall& call) {
-    const RandomStream stream(call.run->seed, name);
-    T* out = call.output<T>(0);
-    ForTiles(call.pool, port.slice.elements(), [&](int64_t begin, int64_t end) {
-      ForRuns(port.dims, port.slice, begin, end, [&](int64_t i, int64_t index, int64_t count) {
-        for (int64_t k = 0; k < count; ++k) {
-          out[i + k] = Rounded<T>(bound * (2 * stream.Uniform(index + k) - 1));
-        }
+        fill(stream, scale, index, out + i, count);
       });
     });
     return absl::OkStatus();
@@ -91,8 +84,8 @@ absl::StatusOr<Kernel> MakeFor(const KernelSetup& setup, const std::string& name
   const Port& port = setup.out[0];
   const std::string init = StringAttr(setup, "init");
   const double value = DoubleAttr(setup, "init_value");
-  if (init == "normal") return NormalKernel<T>(name, value, port);
-  if (init == "uniform") return UniformKernel<T>(name, value, port);
+  if (init == "normal") return DrawKernel<T>(name, value, port, FillNormal<T>);
+  if (init == "uniform") return DrawKernel<T>(name, value, port, FillUniform<T>);
   if (init == "zeros") return ConstantKernel<T>(0, port.slice.elements());
   if (init == "ones") return ConstantKernel<T>(1, port.slice.elements());
   if (init == "constant") return ConstantKernel<T>(value, port.slice.elements());
