@@ -12,26 +12,14 @@ import subprocess
 import sys
 import tempfile
 
-from benchmarks.sides import ROOT
+from benchmarks.sides import ROOT, SHAPES, processor
 
 TARGETS = ["//tools/benchmarks:batches"]
 SCRIPT = os.path.join(ROOT, "tools/benchmarks/torch_finetune.py")
 RANK, RATE, SEED = 16, 1e-4, 1
 
-# Shapes of published models, as config.json has them.
-MODELS = {
-    "smollm2-135m": dict(model_type="llama", hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
-                         num_key_value_heads=3, vocab_size=49152, rope_theta=100000.0, rms_norm_eps=1e-5,
-                         tie_word_embeddings=True),
-    "qwen2.5-0.5b": dict(model_type="qwen2", hidden_size=896, intermediate_size=4864, num_hidden_layers=24, num_attention_heads=14,
-                         num_key_value_heads=2, vocab_size=151936, rope_theta=1000000.0, rms_norm_eps=1e-6,
-                         tie_word_embeddings=True),
-    "llama3.2-1b": dict(model_type="llama", hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32,
-                        num_key_value_heads=8, head_dim=64, vocab_size=128256, rope_theta=500000.0, rms_norm_eps=1e-5,
-                        tie_word_embeddings=True),
-    "tiny": dict(model_type="llama", hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
-                 num_key_value_heads=2, vocab_size=256, rope_theta=10000.0, rms_norm_eps=1e-5, tie_word_embeddings=True),
-}
+# The small one is for a look at the bench itself.
+MODELS = {name: SHAPES[name] for name in ["smollm2-135m", "qwen2.5-0.5b", "llama3.2-1b", "tiny"]}
 
 
 def add_flags(parser):
@@ -114,11 +102,6 @@ def train_peer(args, files):
     steps, memory = answers.splitlines()
     numbers = [float(x) for x in steps.split()]
     return {"seconds": numbers[1:args.steps], "losses": numbers[args.steps:], "resident_bytes": int(memory)}
-
-
-def processor():
-    with open("/proc/cpuinfo") as lines:
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
 
 
 def show(args, sides):

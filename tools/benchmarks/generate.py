@@ -10,22 +10,14 @@ import subprocess
 import sys
 import tempfile
 
-from benchmarks.sides import ROOT, TORCH_CACHE
+from benchmarks.sides import ROOT, SHAPES, TORCH_CACHE, processor
 
 TARGETS = ["//tools/benchmarks:read_rate"]
-CONFIGS = {
-    "gpt2-124m": {"model_type": "gpt2"},
-    "smollm2-135m": {"model_type": "llama", "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
-                     "num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152, "max_position_embeddings": 8192,
-                     "tie_word_embeddings": True, "rope_theta": 100000.0, "rms_norm_eps": 1e-5},
-    "qwen2.5-0.5b": {"model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
-                     "num_attention_heads": 14, "num_key_value_heads": 2, "vocab_size": 151936, "max_position_embeddings": 32768,
-                     "tie_word_embeddings": True, "rope_theta": 1000000.0, "rms_norm_eps": 1e-6},
-}
+MODELS = ["gpt2-124m", "smollm2-135m", "qwen2.5-0.5b"]
 
 
 def add_flags(parser):
-    parser.add_argument("--model", choices=sorted(CONFIGS), default="gpt2-124m")
+    parser.add_argument("--model", choices=MODELS, default="gpt2-124m")
     parser.add_argument("--prompt", type=int, default=256, help="tokens")
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--sequence", type=int, default=1024, help="positions of the caches")
@@ -80,17 +72,12 @@ class Oneflow:
         return float(subprocess.run([self.rate_program, str(threads), "0.4"], check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
-def processor():
-    with open("/proc/cpuinfo") as cpu:
-        return next((line.split(":")[1].strip() for line in cpu if line.startswith("model name")), "?")
-
-
 def measure(args, binaries):
     """Per side the fastest prompt and tokens a second, and the fastest reads of memory by one thread and by all."""
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "source")
         script = os.path.join(ROOT, "tools/benchmarks/torch_generate.py")
-        config = json.dumps(CONFIGS[args.model])
+        config = json.dumps({**SHAPES[args.model], "max_position_embeddings": args.sequence})
         made = subprocess.run([args.torch_python, script, "make", "--config=" + config, "--out=" + source], check=True,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
         reads = json.loads(made)

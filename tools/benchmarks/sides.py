@@ -17,6 +17,22 @@ MODELS = {
     "llama-small": dict(family="llama", layers=4, heads=4, groups=2, head_dim=32, hidden=128, inner=384, sequence=64,
                         vocab=256, batch=12),
 }
+# Shapes of published models as config.json has them, but for their positions.
+SHAPES = {
+    "gpt2-124m": {"model_type": "gpt2"},
+    "smollm2-135m": {"model_type": "llama", "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
+                     "num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152, "rope_theta": 100000.0,
+                     "rms_norm_eps": 1e-5, "tie_word_embeddings": True},
+    "qwen2.5-0.5b": {"model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
+                     "num_attention_heads": 14, "num_key_value_heads": 2, "vocab_size": 151936, "rope_theta": 1000000.0,
+                     "rms_norm_eps": 1e-6, "tie_word_embeddings": True},
+    "llama3.2-1b": {"model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
+                    "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 128256,
+                    "rope_theta": 500000.0, "rms_norm_eps": 1e-5, "tie_word_embeddings": True},
+    "tiny": {"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+             "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256, "rope_theta": 10000.0, "rms_norm_eps": 1e-5,
+             "tie_word_embeddings": True},
+}
 SCRIPTS = {"gpt": "torch_gpt2.py", "llama": "torch_llama.py"}
 TORCH = "torch==2.13.0"
 TORCH_CACHE = os.path.expanduser("~/.cache/oneflow/torch2")
@@ -68,6 +84,12 @@ def peer_python(args):
 def has_avx512():
     with open("/proc/cpuinfo") as cpu:
         return "avx512f" in cpu.read()
+
+
+def processor():
+    """Its name."""
+    with open("/proc/cpuinfo") as cpu:
+        return next((line.split(":")[1].strip() for line in cpu if line.startswith("model name")), "?")
 
 
 class Torch:
