@@ -141,7 +141,8 @@ class ChatDataTest(FolderCase):
         self.refuse(["chats.jsonl:1: its template needs more than", "of memory"], "--chat_template=large.jinja")
         self.write("long.jinja", "{% for i in range(99999) %}{{ 'x' * 1000 }}{% endfor %}")
         self.refuse(["chats.jsonl:1: its template writes more than"], "--chat_template=long.jinja")
-        self.refuse(["--text: acts on nothing with --chat"], "--text=chats.jsonl")
+        for flag in "--text=chats.jsonl", "--key=text", "--special", "--end_of_text":
+            self.refuse([flag.split("=")[0] + ": acts on nothing with --chat"], flag)
         self.refuse(["chats.jsonl", "leaves nothing that counts for none/val.bin"], "--val_fraction=0.01", out="none")
         for words, flags in [
             (["--data: is missing"], ["data", "--chat", "--tokenizer=tuned", "--out=none"]),

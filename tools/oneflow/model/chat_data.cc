@@ -1,6 +1,5 @@
 #include "tools/oneflow/model/chat_data.h"
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -114,7 +113,7 @@ absl::Status WriteChatData(const Arguments& args, const proto::Run& run) {
     return InputError("--tokenizer", "is missing: its folder has the template of chats",
                       "write --tokenizer=models/qwen");
   }
-  for (const char* flag : {"text", "end_of_text"}) {
+  for (const char* flag : {"text", "key", "special", "end_of_text"}) {
     if (args.Given(flag)) {
       return InputError(absl::StrCat("--", flag), "acts on nothing with --chat", "leave it out");
     }
