@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -323,7 +322,7 @@ absl::StatusOr<proto::Graph> AdaptLike(const proto::Graph& other, proto::Graph g
 int64_t CountTrained(const proto::Graph& graph) {
   int64_t count = 0;
   for (const proto::Op& op : graph.op()) {
-    if (op.kind() != "variable" || Flag(op, "frozen")) continue;
+    if (op.kind() != "variable" || IsFrozen(op)) continue;
     int64_t elements = 1;
     for (const auto& dim : op.shape().dim()) elements *= dim.size();
     count += elements;

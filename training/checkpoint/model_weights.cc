@@ -1,7 +1,6 @@
 #include "training/checkpoint/model_weights.h"
 
 #include <algorithm>
-#include <set>
 #include <span>
 #include <string_view>
 

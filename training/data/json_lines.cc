@@ -1,6 +1,5 @@
 #include "training/data/json_lines.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
