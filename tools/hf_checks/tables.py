@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ import pyarrow.feather
 import pyarrow.parquet
 
 ROWS = 5000
+CHATS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "training/chat/testdata")
 
 
 def make_texts():
@@ -64,11 +66,48 @@ class Oneflow:
                               capture_output=True, text=True, check=False)
         return done.returncode, done.stderr.strip()
 
+    def chats(self, path):
+        done = subprocess.run([self.program, "data", "--chat", "--data=" + path, "--tokenizer=tuned", "--out=out"], cwd=self.folder,
+                              env=self.environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        with open(self.folder + "/out/train.bin", "rb") as ids, open(self.folder + "/out/train.chats", "rb") as marks:
+            return ids.read(), marks.read()
+
     def ids(self, path, *flags):
         code, error = self.data(path, "--token_format=megatron", *flags)
         assert code == 0, error
         with open(self.folder + "/out/train.bin", "rb") as ids, open(self.folder + "/out/train.idx", "rb") as index:
             return ids.read(), index.read()
+
+
+def make_chats():
+    """Rows of chats in each form. Structs of a list share their fields: one that a message lacks is null in a table."""
+    pairs = [("Hello " + str(i), "größer 🙂\n" * (i % 3 + 1)) for i in range(3000)]
+    return {"messages": [{"messages": [{"role": "user", "content": a}, {"role": "assistant", "content": b}]} for a, b in pairs],
+            "conversations": [{"conversations": [{"from": "human", "value": a}, {"from": "gpt", "value": b}]} for a, b in pairs],
+            "prompt, completion": [{"prompt": a, "completion": b} for a, b in pairs],
+            "fields that some lack": [{"messages": [{"role": "user", "content": a},
+                                                    {"role": "assistant", "content": b, **({"extra": a} if a[-1] == "1" else {})}]}
+                                      for a, b in pairs]}
+
+
+def check_chats(oneflow):
+    """The number of tables that are read differently."""
+    os.makedirs(oneflow.folder + "/tuned")
+    shutil.copyfile(CHATS + "/tokenizer.json", oneflow.folder + "/tuned/tokenizer.json")
+    with open(CHATS + "/chatml.jinja", encoding="utf-8") as template, \
+            open(oneflow.folder + "/tuned/tokenizer_config.json", "w", encoding="utf-8") as config:
+        json.dump({"bos_token": "<s>", "eos_token": "</s>", "chat_template": template.read()}, config)
+    failed = 0
+    for form, rows in make_chats().items():
+        with open(oneflow.folder + "/chats.jsonl", "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        expected = oneflow.chats("chats.jsonl")
+        for what, path in write_all(pa.Table.from_pylist(rows), oneflow.folder):
+            same = oneflow.chats(path) == expected
+            failed += not same
+            print(f"{what}, chats, {form}: {'equal' if same else 'DIFFERENT'}", flush=True)
+    return failed
 
 
 def check(program):
@@ -100,4 +139,5 @@ def check(program):
             good = code == 2 and words in error
             failed += not good
             print(f"{'refused' if good else 'NOT REFUSED'}: {error}", flush=True)
+        failed += check_chats(oneflow)
     return 1 if failed else 0
