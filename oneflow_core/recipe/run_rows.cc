@@ -129,6 +129,11 @@ const Row kRunRows[] = {
     {.name = "metrics", .value = "FILE", .group = kDataGroup, .differs = true,
      .sentence = "File of one JSON line a step. One that is there is moved to FILE.old-N, but "
                  "--resume appends."},
+    {.name = "tensorboard", .value = "FOLDER", .group = kDataGroup, .differs = true,
+     .sentence = "Folder of TensorBoard event files to write, one a run."},
+    {.name = "serve", .value = "[HOST:]PORT", .group = kDataGroup, .differs = true,
+     .sentence = "Port of a page that shows the run, by HTTP, read-only; on loopback unless HOST "
+                 "says otherwise. GET /metrics is for Prometheus."},
     {.name = "checkpoint_dir", .value = "FOLDER", .group = kDataGroup, .foreign = "save",
      .sentence = "Folder to write checkpoints to."},
     {.name = "checkpoint_every", .value = "N", .group = kDataGroup, .least = 1,
