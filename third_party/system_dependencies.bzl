@@ -113,6 +113,17 @@ def system_dependencies():
         packages = ["libtomlplusplus-dev"],
     )
     system_library(
+        name = "system_httplib",
+        headers = ["httplib.h"],
+        linkopts = ["-lcpp-httplib"],
+        packages = ["libcpp-httplib-dev"],
+    )
+    system_library(
+        name = "system_pybind11",
+        headers = ["pybind11/pybind11.h", "python3.11/Python.h"],
+        packages = ["pybind11-dev", "python3-dev"],
+    )
+    system_library(
         name = "system_catch2",
         headers = ["catch2/catch.hpp"],
         packages = ["catch2"],
