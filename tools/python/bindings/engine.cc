@@ -54,10 +54,12 @@ py::tuple Call(const std::string& name, const std::vector<std::string>& words,
 
 // The flags of a verb: (name, value, sentence, default, rare), as `oneflow VERB --help` has them.
 py::list Options(const std::string& name) {
-  const Verb verb = VerbByName(name);
+  uint32_t verb = 1;
+  while ((verb & verbs::kAll) != 0 && verbs::VerbName(verb) != name) verb <<= 1;
+  if ((verb & verbs::kAll) == 0) throw py::value_error("no such verb: " + name);
   py::list options;
-  for (const std::string_view flag : FlagsOfVerb(verb.id)) {
-    const FlagRow& row = *FindFlag(verb.id, flag);
+  for (const std::string_view flag : FlagsOfVerb(verb)) {
+    const FlagRow& row = *FindFlag(verb, flag);
     options.append(py::make_tuple(row.name, row.value, row.sentence, row.default_text, row.rare));
   }
   return options;

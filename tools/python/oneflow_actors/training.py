@@ -4,18 +4,28 @@ from __future__ import annotations
 import dataclasses
 import os
 import types
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Type, Union
 
-from . import _engine
-from .calls import flag_words, notify, raise_error
-from .plan import Plan
+from oneflow_actors import _engine
+from oneflow_actors.calls import Notice, Progress, hear, listener, words
+from oneflow_actors.errors import error_for
+from oneflow_actors.plan import Plan
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    from typing_extensions import Unpack
+
+    from oneflow_actors._options import TrainFlags
 
     Array = npt.NDArray[np.float32]
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+def _check(code: int, message: str, hint: str) -> None:
+    if code != 0:
+        raise error_for(code, message, hint)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,15 +38,15 @@ class Step:
     """
 
     step: int
-    loss: float | None
-    eval_loss: float | None
+    loss: Optional[float]
+    eval_loss: Optional[float]
     learning_rate: float
     grad_norm: float
-    labels: float | None
+    labels: Optional[float]
     tokens_per_second: float
     seconds: float
     left_seconds: float
-    experts: list[float]
+    experts: List[float]
 
 
 class Trainer:
@@ -45,28 +55,29 @@ class Trainer:
     Keywords are the flags of `oneflow train`: the losses are those of that command, bit by bit, and so are the
     checkpoints. Between two steps all devices rest: `tensor` reads variables there, and Ctrl-C ends there.
 
-    >>> with Trainer(plan, data="text.txt", steps=20, seed=1, checkpoint_dir="run/ckpt") as trainer:
-    ...     for step in trainer:
-    ...         print(step.step, step.loss)
+        with of.Trainer(plan, data="text.txt", steps=20, seed=1, checkpoint_dir="run/ckpt") as trainer:
+            for step in trainer:
+                print(step.step, step.loss)
 
     Leaving the block before the last step ends the run as Ctrl-C ends the command: with a checkpoint, if there is a
     `checkpoint_dir`; `resume=True` goes on with it.
     """
 
-    def __init__(self, plan: Plan | None = None, *, on_notice: Callable[[str], None] | None = None, **flags: Any) -> None:
-        self._on_notice = on_notice or notify
-        self._plan = plan  # its file is read when the training begins
-        if plan is not None:
-            flags["plan"] = plan.path
-        error, self._trainer = _engine.open_trainer(flag_words(flags), self._on_notice, None)
-        raise_error(*error)
+    def __init__(self, plan: Union[Plan, Path, None] = None, *, on_notice: Notice = None, on_progress: Progress = None,
+                 **flags: "Unpack[TrainFlags]") -> None:
+        self._on_notice = on_notice or hear
+        said = words("train", {"plan": plan, **flags})
+        with listener(on_progress) as progress:
+            error, self._trainer = _engine.open_trainer(said, self._on_notice, progress)
+        _check(*error)
         self._begun = self._over = False
 
-    def __enter__(self) -> Trainer:
+    def __enter__(self) -> "Trainer":
         self._begin()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None) -> None:
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[types.TracebackType]) -> None:
         self.close()
 
     def __iter__(self) -> Iterator[Step]:
@@ -80,11 +91,11 @@ class Trainer:
         self._say()
         if values is None:
             self._over = True
-            raise_error(*error)
+            _check(*error)
             raise StopIteration
         return Step(**values)
 
-    def run(self, on_step: Callable[[Step], None] | None = None) -> Step | None:
+    def run(self, on_step: Optional[Callable[[Step], None]] = None) -> Optional[Step]:
         """Trains to the end and returns the last step."""
         last = None
         for last in self:
@@ -97,19 +108,18 @@ class Trainer:
         """Updates of the run so far, with those of a run that it goes on with."""
         return int(self._trainer.steps_done())
 
-    def names(self) -> list[str]:
+    def names(self) -> List[str]:
         """Variables of the plan, and the states of the optimizer: "h.0.attn.qkv.weight", "h.0.attn.qkv.weight/m"."""
         return list(self._trainer.names())
 
     def tensor(self, name: str) -> Array:
         """A copy of a variable, put together from all devices; bf16 comes as float32.
 
-        >>> trainer.tensor("wte").shape
-        (50257, 768)
+            trainer.tensor("wte").shape  # (50257, 768)
         """
         self._begin()
         error, array = self._trainer.tensor(name)
-        raise_error(*error)
+        _check(*error)
         return array  # type: ignore[no-any-return]
 
     def close(self) -> None:
@@ -120,7 +130,7 @@ class Trainer:
         code, message, hint = self._trainer.end()
         self._say()
         if code and self._begun and not message.startswith("interrupted"):
-            raise_error(code, message, hint)
+            raise error_for(code, message, hint)
         if message:
             self._on_notice(message)
 
@@ -132,7 +142,7 @@ class Trainer:
         self._say()
         if error[0]:
             self._over = True
-        raise_error(*error)
+        _check(*error)
 
     def _say(self) -> None:
         for sentence in self._trainer.take_notices():
@@ -145,13 +155,16 @@ class Checkpoint(Mapping[str, "Array"]):
     `path`: the folder of a step, or a folder of checkpoints, whose latest is read. `base`: where the base of adapters
     is now.
 
-    >>> Checkpoint("run/ckpt")["h.0.attn.qkv.weight"].mean()
+        of.Checkpoint("run/ckpt")["h.0.attn.qkv.weight"].mean()
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, base: str | os.PathLike[str] = "") -> None:
+    def __init__(self, path: Path, *, base: Path = "") -> None:
         error, self._weights = _engine.open_weights(os.fspath(path), os.fspath(base))
-        raise_error(*error)
-        self._shapes: dict[str, tuple[int, ...]] = dict(self._weights.names())
+        _check(*error)
+        self._shapes: Dict[str, Tuple[int, ...]] = dict(self._weights.names())
+
+    def __flag__(self) -> str:
+        return self.path
 
     @property
     def path(self) -> str:
@@ -162,11 +175,11 @@ class Checkpoint(Mapping[str, "Array"]):
     def step(self) -> int:
         """The step that the checkpoint is of."""
         error, facts = _engine.checkpoint_facts(self.path)
-        raise_error(*error)
+        _check(*error)
         return int(facts[1])
 
     @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
+    def shapes(self) -> Dict[str, Tuple[int, ...]]:
         """Shapes by name, without reading a weight."""
         return dict(self._shapes)
 
@@ -174,7 +187,7 @@ class Checkpoint(Mapping[str, "Array"]):
         if name not in self._shapes:
             raise KeyError(name)
         error, array = self._weights.load(name)
-        raise_error(*error)
+        _check(*error)
         return array  # type: ignore[no-any-return]
 
     def __iter__(self) -> Iterator[str]:
@@ -183,7 +196,7 @@ class Checkpoint(Mapping[str, "Array"]):
     def __len__(self) -> int:
         return len(self._shapes)
 
-    def tensors(self) -> dict[str, Array]:
+    def tensors(self) -> "Dict[str, Array]":
         """All variables, as float32."""
         return dict(self)
 
