@@ -1,14 +1,14 @@
 // Trace: records when each firing ran, in buffers made before the run, and which firings follow
 // from which. For an asynchronous device it records the device's times, by the device's events,
 // from the moment at which the launch waited for nothing. It writes a message, from which
-// trace_json.h makes Chrome/Perfetto JSON.
+// trace_perfetto.h and trace_json.h make files.
 //
 //   Trace trace(/*events_per_stream=*/100000);
 //   trace.Begin(net, /*first_step=*/0, steps);    // before the workers start
 //   trace.buffer(stream)->Add({...});             // the stream's worker
 //   proto::ProcessTrace part = trace.ToProto(plan);  // after the run
 //
-// Its size is bounded over all runs of a program: events that do not fit are counted, and the JSON
+// Its size is bounded over all runs of a program: events that do not fit are counted, and the file
 // says so. Arrows and memory cost nothing during the run: they follow from the firing numbers and
 // the rates.
 #pragma once

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "actor_runtime/exec/trace_events.h"
+
 namespace oneflow {
 namespace {
 

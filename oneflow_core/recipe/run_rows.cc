@@ -145,7 +145,7 @@ const Row kRunRows[] = {
      .sentence = "Checkpoints to keep, the newest; older ones are removed when a newer one is on "
                  "disk. Default: all."},
     {.name = "trace", .value = "FILE", .group = kDataGroup, .differs = true,
-     .sentence = "Chrome or Perfetto trace to write."},
+     .sentence = "Trace to write, for ui.perfetto.dev; JSON if FILE ends in .json."},
     {.name = "predict", .default_text = "false", .group = kDataGroup, .rare = true,
      .differs = true, .needs = "trace",
      .sentence = "Adds the predicted steps to --trace, for --cluster, or by kernel times measured "

@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/exec/trace.h"
-#include "actor_runtime/exec/trace_json.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -267,11 +266,6 @@ proto::ProcessTrace SimulatedTrace(const proto::Plan& plan, const SimulatedRun& 
   proto::ProcessTrace part = trace.ToProto(plan);
   part.set_predicted(true);
   return part;
-}
-
-std::string SimulatedTraceJson(const proto::Plan& plan, const SimulatedRun& run) {
-  const proto::ProcessTrace part = SimulatedTrace(plan, run);
-  return TraceJson({&part, 1}, 1, MakeTraceFacts(plan));
 }
 
 }  // namespace oneflow

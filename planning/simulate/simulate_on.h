@@ -65,12 +65,10 @@ absl::StatusOr<SimulatedRun> SimulateProved(const proto::Cluster& cluster, const
                                             int64_t skip_after = kSkipAfter,
                                             int64_t most_firings = SimulateOptions::kMostFirings);
 
-// A simulated run in the form of the traces of processes (trace_json.h), from time 0 on, marked as
-// predicted. `first_step`: number of its first step. Requires the plan that was simulated, and a
+// A simulated run in the form of the traces of processes (trace_events.h), from time 0 on, marked
+// as predicted. `first_step`: number of its first step. Requires the plan that was simulated, and a
 // run in which no period was skipped.
 proto::ProcessTrace SimulatedTrace(const proto::Plan& plan, const SimulatedRun& run,
                                    int64_t first_step = 0);
-// The trace alone, as JSON in the form of `train --trace`.
-std::string SimulatedTraceJson(const proto::Plan& plan, const SimulatedRun& run);
 
 }  // namespace oneflow

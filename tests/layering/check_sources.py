@@ -41,7 +41,7 @@ MORE_KIND_FILES = {
 OTHER_MEANINGS = {
     "dropout": {"training/hugging_face/named_model.cc", "training/tokenizer/bpe_files.cc", "oneflow_core/recipe/model_rows.cc",
                 "training/trainer/resume.cc"},
-    "fill": {"actor_runtime/cuda/emulated/runtime.cc", "actor_runtime/exec/trace_json.cc"},
+    "fill": {"actor_runtime/cuda/emulated/runtime.cc", "actor_runtime/exec/trace_events.cc"},
     "gelu": {"oneflow_core/op/op_util.cc", "training/hugging_face/architecture_types.cc", "training/hugging_face/public_configs.cc"},
 }
 

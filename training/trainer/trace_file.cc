@@ -15,7 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "actor_runtime/exec/trace_json.h"
+#include "actor_runtime/exec/trace_events.h"
+#include "actor_runtime/exec/trace_perfetto.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "planning/simulate/simulate_on.h"
@@ -102,7 +103,8 @@ absl::Status Write(const std::string& path, std::vector<proto::ProcessTrace> par
     std::optional<proto::ProcessTrace> predicted = Predicted(plan, *run, parts);
     if (predicted) parts.push_back(*std::move(predicted));
   }
-  return Annotate(WriteFile(path, TraceJson(parts, processes, MakeTraceFacts(plan))), "--trace");
+  return Annotate(WriteFile(path, TraceFileBytes(path, parts, processes, MakeTraceFacts(plan))),
+                  "--trace");
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "actor_runtime/exec/trace_facts.h"
+#include "actor_runtime/exec/trace_perfetto.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "planning/simulate/run_figures.h"
@@ -56,7 +58,11 @@ absl::Status SimulatePlan(const Arguments& args) {
   ASSIGN_OR_RETURN(const SimulatedRun run,
                    SimulateOn(cluster, plan, FLAGS_program, StepsToSimulate(asked), skip_after));
   if (asked.has_trace()) {
-    RETURN_IF_ERROR(Annotate(WriteFile(asked.trace(), SimulatedTraceJson(plan, run)), "--trace"));
+    const proto::ProcessTrace trace = SimulatedTrace(plan, run);
+    RETURN_IF_ERROR(
+        Annotate(WriteFile(asked.trace(), TraceFileBytes(asked.trace(), {&trace, 1},
+                                                         /*processes=*/1, MakeTraceFacts(plan))),
+                 "--trace"));
   }
   SimulationSummary summary = Summarize(plan, cluster.name(), run);
   summary.band = FindPlanBand(cluster, plan, FLAGS_program);
@@ -76,7 +82,7 @@ absl::Status SimulatePlan(const Arguments& args) {
 Verb SimulateVerb() {
   return {verbs::kSimulate, "predict the step time of a plan on a cluster, without running it",
           "oneflow simulate --plan=gpt.plan --cluster=a100\n"
-          "oneflow simulate --plan=gpt.plan --cluster=a100 --steps=3 --trace=simulated.json\n"
+          "oneflow simulate --plan=gpt.plan --cluster=a100 --steps=3 --trace=simulated.pftrace\n"
           "oneflow simulate --plan=gpt.plan --processes=2\n"
           "oneflow simulate --graph=gpt.textproto --mesh=pipe=2 --batch=16 --micro_batches=4 "
           "--format=json\n",

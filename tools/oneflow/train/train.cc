@@ -105,7 +105,7 @@ Verb TrainVerb() {
           "--metrics=metrics.jsonl --checkpoint_dir=run/ckpt\n"
           "oneflow train --graph=gpt.textproto --mesh=data=2 --batch=16 --data=text.txt "
           "--steps=20\n"
-          "oneflow train --plan=gpt.plan --data=text.txt --steps=5 --trace=trace.json --predict\n"
+          "oneflow train --plan=gpt.plan --data=text.txt --steps=5 --trace=run.pftrace --predict\n"
           "oneflow train --plan=gpt.plan --data=text.txt --steps=40 --checkpoint_dir=run/ckpt "
           "--resume=auto --checkpoint_every=10 --keep=2\n",
           Train};
