@@ -10,6 +10,9 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <optional>
+#include <span>
+#include <string_view>
 #include <system_error>
 
 #include "absl/strings/numbers.h"

@@ -28,8 +28,9 @@ TEST_CASE("a line leaves out from the right what does not fit") {
   const std::string blanks(16, ' ');
   CHECK(line(200) == "step 120/400  loss 3.1416  " + blanks +
                          "#*+=-:._  left 1:23  51200 tokens/s  MFU 43%  host 10%");
-  CHECK(line(80) == "step 120/400  loss 3.1416          #*+=-:._  left 1:23  51200 tokens/s  MFU 43%");
-  CHECK(line(40) == "step 120/400  loss 3.1416       #*+=-:._");
+  CHECK(line(80) ==
+        "step 120/400  loss 3.1416          #*+=-:._  left 1:23  51200 tokens/s  MFU 43%");
+  CHECK(line(40) == "step 120/400  loss 3.1416      #*+=-:._");
   CHECK(line(35) == "step 120/400  loss 3.1416");
   CHECK(line(20) == "step 120/400");
   CHECK(line(7) == "step 1");
