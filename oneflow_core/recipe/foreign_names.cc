@@ -105,8 +105,9 @@ constexpr Foreign kAdvice[] = {
     {"num_processes nproc_per_node num_gpus world_size",
      "write --processes=N, or start one process for each block of devices with srun or torchrun"},
     {"log_interval", "write --metrics=FILE: it has a line for each step"},
-    {"tensorboard_dir wandb wandb_project wandb_log report_to",
-     "write --metrics=FILE: it has a JSON line for each step"},
+    {"tensorboard_dir", "write --tensorboard=FOLDER"},
+    {"wandb wandb_project wandb_log report_to",
+     "write --metrics=FILE, and send it on with `oneflow follow --metrics=FILE --to=wandb`"},
     {"model config", "write --graph=FILE, which `oneflow model FAMILY --out=FILE` makes"},
 };
 

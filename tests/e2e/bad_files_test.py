@@ -119,7 +119,7 @@ class BadFilesTest(BadInputCase):
 
     def test_outputs_are_tried_before_the_first_step(self):
         data = "--data=text.txt"
-        for flag in ["--metrics=absent/m.jsonl", "--trace=absent/t.json", "--checkpoint_dir=text.txt/ckpt"]:
+        for flag in ["--metrics=absent/m.jsonl", "--trace=absent/t.json", "--checkpoint_dir=text.txt/ckpt", "--tensorboard=text.txt/curves"]:
             with self.subTest(flag):
                 out, error = run("train", "--plan=gpt.plan", data, "--steps=3", flag, cwd=self.dir, code=2)
                 self.assertNotIn("loss", out)
@@ -148,7 +148,7 @@ class BadFilesTest(BadInputCase):
 
     def test_a_folder_that_cannot_be_written_to(self):
         train = ["train", "--plan=gpt.plan", "--data=text.txt", "--steps=1"]
-        for command, path in [(train, "--metrics=/sys/m.jsonl"), (train, "--trace=/sys/t.json"), (train, "--checkpoint_dir=/sys/ckpt"),
+        for command, path in [(train, "--metrics=/sys/m.jsonl"), (train, "--trace=/sys/t.json"), (train, "--checkpoint_dir=/sys/ckpt"), (train, "--tensorboard=/sys/curves"),
                               (["model", "gpt", *SMALL], "--out=/sys/gpt.textproto"),
                               (["data", "--text=text.txt"], "--out=/sys/data"), (["calibrate"], "--out=/sys/c.textproto")]:
             with self.subTest(path):  # to which nobody may add files

@@ -9,12 +9,12 @@ import unittest
 
 from tests.e2e.cli import ONEFLOW, FolderCase, run
 
-VERBS = ["model", "compile", "search", "explain", "recipe", "verify", "run", "data", "train", "generate", "simulate", "diff", "calibrate", "cluster", "devices",
+VERBS = ["model", "compile", "search", "explain", "recipe", "verify", "run", "data", "train", "follow", "generate", "simulate", "diff", "calibrate", "cluster", "devices",
          "submit", "status", "logs", "cancel"]
 GROUPS = ["model", "parallelism", "schedule", "memory", "optimizer", "sampling", "search", "run", "data and output", "processes", "job", "examples"]
 SMALL = ["--layers=4", "--heads=4", "--hidden=32", "--sequence=16", "--vocab=256"]
-# Examples that need a model, or a template of chats, that is not here.
-NOT_RUN = ("models/gpt2", "--chat")
+# Examples that need a model, a template of chats, or a tracker, that is not here.
+NOT_RUN = ("models/gpt2", "--chat", "--to=wandb")
 
 
 def print_help(verb, columns, *flags):
@@ -88,7 +88,7 @@ class ExamplesTest(unittest.TestCase):
 
     def test_examples_work_as_written(self):
         ran = 0
-        for verb in ["model", "compile", "search", "explain", "verify", "diff", "simulate", "train", "generate"]:
+        for verb in ["model", "compile", "search", "explain", "verify", "diff", "simulate", "train", "follow", "generate"]:
             for line in list_examples(verb):
                 if not any(words in line for words in NOT_RUN):
                     self.shell(line)

@@ -20,11 +20,11 @@ namespace oneflow {
 namespace {
 
 std::vector<Verb> Verbs() {
-  return {ModelVerb(),  CompileVerb(),   FitVerb(),     SearchVerb(),   ExplainVerb(),
-          RecipeVerb(), VerifyVerb(),    RunVerb(),     DataVerb(),     ImportVerb(),
-          ExportVerb(), TrainVerb(),     EvalVerb(),    GenerateVerb(), SimulateVerb(),
-          DiffVerb(),   CalibrateVerb(), ClusterVerb(), DevicesVerb(),  SubmitVerb(),
-          StatusVerb(), LogsVerb(),      CancelVerb()};
+  return {ModelVerb(),    CompileVerb(), FitVerb(),       SearchVerb(),  ExplainVerb(),
+          RecipeVerb(),   VerifyVerb(),  RunVerb(),       DataVerb(),    ImportVerb(),
+          ExportVerb(),   TrainVerb(),   FollowVerb(),    EvalVerb(),    GenerateVerb(),
+          SimulateVerb(), DiffVerb(),    CalibrateVerb(), ClusterVerb(), DevicesVerb(),
+          SubmitVerb(),   StatusVerb(),  LogsVerb(),      CancelVerb()};
 }
 
 std::string Usage(int columns) {

@@ -50,12 +50,15 @@ std::string ExpertLoadJson(std::span<const double> counts) {
   return text + "]";
 }
 
-std::string ExpertLoadText(std::span<const double> counts) {
-  if (counts.empty()) return "";
+double HottestExpert(std::span<const double> counts) {
   const auto experts = OfExperts(counts);
   const double most = *std::max_element(experts.begin(), experts.end());
-  std::string text = absl::StrFormat("  hottest %.2fx",
-                                     most * static_cast<double>(experts.size()) / Choices(counts));
+  return most * static_cast<double>(experts.size()) / Choices(counts);
+}
+
+std::string ExpertLoadText(std::span<const double> counts) {
+  if (counts.empty()) return "";
+  std::string text = absl::StrFormat("  hottest %.2fx", HottestExpert(counts));
   if (counts.back() > 0)
     absl::StrAppendFormat(&text, "  dropped %.1f%%", 100 * DroppedShare(counts));
   return text;

@@ -20,7 +20,9 @@ size_t CountsOfReport(const proto::Plan& plan);
 double DroppedShare(std::span<const double> counts);
 // ", \"dropped\": 0.01, \"expert_shares\": [0.25, 0.75]"; "" without counts. Shares add up to 1.
 std::string ExpertLoadJson(std::span<const double> counts);
-// "  hottest 1.31x", the expert with most choices relative to even ones, and "  dropped 1.2%" if
+// The choices of the expert that has most of them, relative to even ones. Requires counts.
+double HottestExpert(std::span<const double> counts);
+// "  hottest 1.31x", HottestExpert, and "  dropped 1.2%" if
 // some are; "" without counts.
 std::string ExpertLoadText(std::span<const double> counts);
 

@@ -83,19 +83,26 @@ std::string MetricsLine(const TrainedStep& step) {
   return line + "}\n";
 }
 
-MetricsLog::MetricsLog(MetricsOptions options) : options_(std::move(options)) {}
+MetricsLog::MetricsLog(MetricsOptions options)
+    : options_(std::move(options)), events_(std::move(options_.events)) {}
 
 MetricsLog::~MetricsLog() = default;
 
 absl::Status MetricsLog::Open(int64_t first_step) {
-  is_open_ = options_.path.empty() || !MayWrite();
-  if (is_open_) return absl::OkStatus();
+  if ((events_.is_wanted() || !options_.path.empty()) && MayWrite()) {
+    RETURN_IF_ERROR(events_.Open(first_step));  // first: it moves nothing
+    if (!options_.path.empty()) RETURN_IF_ERROR(OpenFile(first_step));
+  }
+  is_open_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status MetricsLog::OpenFile(int64_t first_step) {
   RETURN_IF_ERROR(first_step > 0 ? KeepStepsBefore(options_.path, first_step)
                                  : SetAside(options_.path, options_.notice));
   errno = 0;
   file_.open(options_.path, first_step > 0 ? std::ios::app : std::ios::trunc);
   if (!file_) file_error_ = errno;
-  is_open_ = file_error_ == 0;
   return FileStatus();
 }
 
@@ -254,6 +261,7 @@ void MetricsLog::Write(size_t index, const std::optional<MeanLoss>& evaluated) {
   if (options_.machine_flops > 0) step.mfu = Mfu(index);
   if (options_.worked) step.host_seconds = entry.host_seconds;
   Append(MetricsLine(step));  // before it is shown: the file has what people see
+  events_.Write(step);
   if (options_.on_step) options_.on_step(step);
 }
 

@@ -1,5 +1,6 @@
 // MetricsLog: takes the numbers of each step from the run's host worker and, on a separate thread,
-// writes them as JSON lines to a file and hands them to whoever shows the progress.
+// writes them as JSON lines to a file and as events of TensorBoard to another, and hands them to
+// whoever shows the progress.
 //
 // Invariants:
 //  1. Record() allocates nothing and never blocks: it fills a preallocated entry and publishes its
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "training/trainer/event_file.h"
 #include "training/trainer/mean_loss.h"
 #include "training/trainer/notice.h"
 
@@ -60,7 +62,8 @@ struct PauseTimes {
 };
 
 struct MetricsOptions {
-  std::string path;       // JSON lines; empty: none
+  std::string path;  // JSON lines; empty: none
+  EventFileOptions events;
   int64_t last_step = 0;  // the run's, exclusive
   double tokens_a_step = 0;
   size_t counts = 0;                 // choices of experts in each report (expert_load.h)
@@ -90,7 +93,7 @@ class MetricsLog {
   explicit MetricsLog(MetricsOptions options);
   ~MetricsLog();
 
-  // Creates the file; one that is there is moved to FILE.old-N, and a notice says so. If
+  // Creates the files; one of lines that is there is moved to FILE.old-N, and a notice says so. If
   // the first step to come is not 0, goes on with the file: lines of steps that will be made again
   // go.
   absl::Status Open(int64_t first_step);
@@ -104,6 +107,10 @@ class MetricsLog {
   // failed. Fails when a line could not be written to the file, or when one of them was not
   // reported.
   absl::Status FinishChunk(const std::optional<MeanLoss>& evaluated, std::optional<int64_t> steps);
+  // After the last chunk.
+  void End(bool succeeded) {
+    if (events_.is_wanted() && MayWrite()) events_.End(succeeded);
+  }
   // Between chunks: the time of a pause, for the time that is left.
   void Paused(Pause pause, double seconds) { options_.pauses[pause].seconds = seconds; }
 
@@ -131,6 +138,7 @@ class MetricsLog {
     double host_seconds = 0;  // the most that a rank's worker has worked since the step before
     std::chrono::steady_clock::time_point time;
   };
+  absl::Status OpenFile(int64_t first_step);
   double HostSeconds(std::chrono::steady_clock::time_point now);
   void WriteLoop(const std::stop_token& stop);
   void Write(size_t index, const std::optional<MeanLoss>& evaluated);
@@ -146,6 +154,7 @@ class MetricsLog {
 
   MetricsOptions options_;
   std::ofstream file_;
+  EventFile events_;
   bool is_open_ = false;
   int file_error_ = 0;     // errno of its first failure
   bool may_write_ = true;  // the same thread's as written_

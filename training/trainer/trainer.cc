@@ -153,6 +153,7 @@ absl::Status Trainer::VisitVariables(
 MetricsOptions Trainer::OptionsOfLog(const RunPrediction& prediction) {
   MetricsOptions log;
   log.path = options_.run.metrics();
+  log.events = DescribeForEvents(plan_, options_.run, observer_.notice);
   log.last_step = options_.run.steps();
   const absl::StatusOr<ModelFacts> model = FactsOfModel(plan_);
   if (model.ok()) {
@@ -253,6 +254,7 @@ absl::Status Trainer::Run(const RunPrediction& prediction) {
   if (group_.IsFirst()) log.emplace(OptionsOfLog(prediction));
   absl::Status trained = RunWatched(log ? &*log : nullptr, *goes_on);
   if (observer_.on_trained) observer_.on_trained();
+  if (log) log->End(trained.ok());
   // An interruption that all have agreed upon is a good end. A run that was refused leaves the
   // trace that is there.
   const bool together = trained.ok() || absl::IsCancelled(trained);

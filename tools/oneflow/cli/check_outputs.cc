@@ -16,8 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 8> kWritten = {
-    "emit_schedule", "out", "metrics", "trace", "fetch", "layouts_out", "out_recipe", "lock"};
+constexpr std::array<std::string_view, 9> kWritten = {"emit_schedule", "out",        "metrics",
+                                                      "tensorboard",   "trace",      "fetch",
+                                                      "layouts_out",   "out_recipe", "lock"};
 constexpr std::array<std::string_view, 9> kRead = {
     "graph", "plan", "recipe", "data", "eval_data", "cluster", "order", "text", "feed"};
 

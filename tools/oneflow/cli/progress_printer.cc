@@ -4,26 +4,18 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "oneflow_core/base/time_text.h"
 #include "tools/oneflow/cli/caller.h"
+#include "tools/oneflow/cli/progress_line.h"
 #include "training/trainer/expert_load.h"
 
 namespace oneflow {
 namespace {
 
-std::string Duration(double seconds) {
-  const long total = std::lround(seconds);
-  if (total < 3600) return absl::StrFormat("%d:%02d", total / 60, total % 60);
-  return absl::StrFormat("%d:%02d:%02d", total / 3600, total / 60 % 60, total % 60);
-}
-
-// A loss of no labels is none.
-std::string LossText(std::optional<double> loss) { return loss ? NumberText(*loss) : "none"; }
+constexpr char kClearLine[] = "\r\033[K";
 
 std::string ProgressText(const TrainedStep& step) {
   std::string text = absl::StrFormat("step %d/%d  loss %s  %.0f tokens/s", step.step + 1,
@@ -36,7 +28,7 @@ std::string ProgressText(const TrainedStep& step) {
   if (step.evaluated) {
     absl::StrAppend(&text, "  validation loss ", LossText(step.evaluated->value()));
   }
-  return absl::StrCat(text, "  left ", Duration(step.left_seconds));
+  return absl::StrCat(text, "  left ", DurationText(step.left_seconds));
 }
 
 }  // namespace
@@ -46,18 +38,23 @@ void PrintNotice(const std::string& sentence) {
   std::fprintf(stderr, "oneflow: %s\n", sentence.c_str());
 }
 
-ProgressPrinter::ProgressPrinter(bool json) : json_(json), terminal_(isatty(STDOUT_FILENO) != 0) {}
+ProgressPrinter::ProgressPrinter(bool json)
+    : json_(json), terminal_(isatty(STDOUT_FILENO) != 0), utf8_(HasUtf8()) {}
 
 void ProgressPrinter::Show(const TrainedStep& step) {
   const std::lock_guard lock(mutex_);
+  const bool stays = step.is_last() || step.evaluated.has_value();
   if (json_) {
     std::fputs(MetricsLine(step).c_str(), stdout);
+  } else if (!terminal_) {
+    if (!stays && step.step % 10 != 0) return;  // a log file wants fewer lines
+    std::printf("%s\n", ProgressText(step).c_str());
   } else {
-    const bool ends = step.is_last() || step.evaluated.has_value();
-    if (!terminal_ && !ends && step.step % 10 != 0) return;  // a log file wants fewer lines
-    line_open_ = terminal_ && !ends;
-    std::printf("%s%s%s", terminal_ ? "\r\033[K" : "", ProgressText(step).c_str(),
-                line_open_ ? "" : "\n");
+    if (losses_.size() == kMostOfCurve) losses_.erase(losses_.begin());
+    losses_.push_back(step.loss);
+    line_ = stays ? "" : ProgressLine(step, losses_, TerminalColumns(), utf8_);
+    std::printf("%s%s%s", kClearLine, stays ? ProgressText(step).c_str() : line_.c_str(),
+                stays ? "\n" : "");
   }
   FlushProgress();
 }
@@ -75,8 +72,12 @@ void ProgressPrinter::ShowEvaluation(int64_t steps_done, const MeanLoss& mean) {
 
 void ProgressPrinter::Notify(const std::string& sentence) {
   const std::lock_guard lock(mutex_);
-  CloseLine();
+  if (line_.empty()) return PrintNotice(sentence);
+  std::fputs(kClearLine, stdout);
+  FlushProgress();
   PrintNotice(sentence);
+  std::fputs(line_.c_str(), stdout);
+  FlushProgress();
 }
 
 void ProgressPrinter::EndLine() {
@@ -85,8 +86,8 @@ void ProgressPrinter::EndLine() {
 }
 
 void ProgressPrinter::CloseLine() {
-  if (line_open_) std::printf("\n");
-  line_open_ = false;
+  if (!line_.empty()) std::printf("\n");
+  line_.clear();
   FlushProgress();
 }
 

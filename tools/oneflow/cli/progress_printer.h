@@ -1,5 +1,6 @@
 // ProgressPrinter: shows the progress of a training: to people as a line on the terminal that is
-// written over, or every tenth step in a file; to programs as JSON lines. Notices go to stderr.
+// written over (progress_line.h), or every tenth step in a file; to programs as JSON lines. Notices
+// go to stderr; they and validations stay above that line.
 //
 //   ProgressPrinter printer(/*json=*/false);
 //   observer.on_step = [&](const TrainedStep& step) { printer.Show(step); };
@@ -8,7 +9,9 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "training/trainer/metrics_log.h"
 
@@ -35,9 +38,11 @@ class ProgressPrinter {
  private:
   void CloseLine();  // under mutex_
 
-  const bool json_, terminal_;
+  const bool json_, terminal_, utf8_;
   std::mutex mutex_;
-  bool line_open_ = false;  // the terminal shows a progress line without its end; under mutex_
+  // Under mutex_.
+  std::string line_;                           // the terminal shows it, without its end
+  std::vector<std::optional<double>> losses_;  // the last ones, for the curve
 };
 
 // Flushes stdout. If whoever read it has left (`oneflow train | head`), all that comes goes

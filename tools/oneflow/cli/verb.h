@@ -63,6 +63,7 @@ Verb VerifyVerb();
 Verb RunVerb();
 Verb DataVerb();
 Verb TrainVerb();
+Verb FollowVerb();
 Verb GenerateVerb();
 Verb EvalVerb();
 Verb SimulateVerb();
