@@ -16,12 +16,13 @@ _oneflow() {
       ;;
     *) # of the flag before it, if that takes a value
       flag=${COMP_WORDS[COMP_CWORD - 1]} value=$word
-      [[ $flag == --* && " ${_oneflow_flags[$verb]-} " == *" ${flag//-/_}= "* ]] || flag=
+      [[ $flag == --* ]] || flag=
       ;;
   esac
-  flag=${flag#--}
-  key=$verb.${flag//-/_}
-  [[ -v _oneflow_values[$key] ]] || key=.${flag//-/_}
+  flag=${flag#--} flag=${flag//-/_}
+  [[ " ${_oneflow_flags[$verb]-} " == *" --$flag= "* || $word == --*=* ]] || flag=
+  key=$verb.$flag
+  [[ -v _oneflow_values[$key] ]] || key=.$flag
   list=${_oneflow_values[$key]-:}
   head+=${value%"${value##*[,=]}"} value=${value##*[,=]} # the last one of a list, the file of NAME=FILE
   mapfile -t COMPREPLY < <(

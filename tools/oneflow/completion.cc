@@ -8,7 +8,8 @@
 //   typeset -gA _oneflow_sentences=([.cluster]='Cluster that costs and times are for' ...)
 #include <map>
 #include <string>
-#include <utility>
+#include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -54,16 +55,13 @@ std::string PresetNames() {
 std::string ValueText(std::string_view flag, std::string_view value) {
   const auto has = [&](std::string_view word) { return value.find(word) != value.npos; };
   if (value.empty() || value == "BOOL") return ":true false";
-  if (const auto choices = ListChoices(value); !choices.empty()) {
-    return ":" + absl::StrJoin(choices, " ");
-  }
+  const std::vector<std::string> choices = ListChoices(value);
+  if (!choices.empty()) return ":" + absl::StrJoin(choices, " ");
   if (flag == "preset") return ":" + PresetNames();
-  const bool model = has("MODEL") || (has("FILE") && has("NAME|")) || has("|NAME");
-  const std::string kind = has("FILE") || has(".plan") || model ? "file:"
-                           : has("FOLDER")                      ? "folder:"
-                                                                : ":";
   if (flag == "cluster") return "file:" + absl::StrJoin(KnownClusters(), " ");
-  return kind + (model ? PresetNames() : "");
+  if (has("MODEL") || has("NAME|") || has("|NAME")) return "file:" + PresetNames();
+  if (has("FILE") || has(".plan")) return "file:";
+  return has("FOLDER") ? "folder:" : ":";
 }
 
 // The first sentence, without the brackets that zsh would read.
@@ -105,12 +103,11 @@ std::string CompletionText(bool zsh) {
 }
 
 absl::Status Complete(const Arguments& args) {
-  const std::string shell = args.positional.empty() ? "" : args.positional[0];
-  if (args.positional.size() == 1 && (shell == "bash" || shell == "zsh")) {
-    return Print(CompletionText(shell == "zsh"));
-  }
-  return InputError(absl::StrCat("oneflow completion ", absl::StrJoin(args.positional, " ")),
-                    "is not a shell", "write one: oneflow completion bash, or zsh");
+  const std::string shells = absl::StrJoin(args.positional, " ");
+  if (shells == "bash" || shells == "zsh") return Print(CompletionText(shells == "zsh"));
+  return InputError("oneflow completion" + (shells.empty() ? "" : " " + shells),
+                    shells.empty() ? "no shell" : "no such shell",
+                    "write one: oneflow completion bash, or zsh");
 }
 
 }  // namespace

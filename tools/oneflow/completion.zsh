@@ -1,10 +1,11 @@
 
 # Completes the words of oneflow by these tables: source <(oneflow completion zsh), or this file as _oneflow on fpath.
-_oneflow_value() {  # KIND:WORDS
-  compset -P '*[,=]'
-  [[ $1 != file:* ]] || _files
-  [[ $1 != folder:* ]] || _files -/
-  compadd -- ${=1#*:}
+_oneflow_value() {  # of an entry of _oneflow_values
+  local list=${_oneflow_values[$1]-:}
+  compset -P '*[,=]'  # the last one of a list, the file of NAME=FILE
+  [[ $list != file:* ]] || _files
+  [[ $list != folder:* ]] || _files -/
+  compadd -- ${=list#*:}
 }
 
 _oneflow() {
@@ -20,11 +21,11 @@ _oneflow() {
     text=${_oneflow_sentences[$key]-$_oneflow_sentences[.$name]}
     specs+=("$flag${text:+[$text]}")
     (( $+_oneflow_values[$key] )) || key=.$name
-    [[ $flag != *= ]] || specs[-1]+=":value: _oneflow_value ${(q)_oneflow_values[$key]}"
+    [[ $flag != *= ]] || specs[-1]+=":value: _oneflow_value $key"
   done
   shift words
   (( CURRENT-- ))
-  _arguments -S $specs "*:word: _oneflow_value ${(q)_oneflow_values[$verb.]-:}"
+  _arguments -S $specs "*:word: _oneflow_value $verb."
 }
 
 if [[ $funcstack[1] == _oneflow ]]; then _oneflow "$@"; else compdef _oneflow oneflow; fi
