@@ -5,7 +5,8 @@
   (root / "NOTICES").write_text(notices.notices(carried.values()))
   assert not taken_from_machine([root / "bin/oneflow"], root / "lib")
 
-  tools/package_files/carry_libraries.py --into=out/lib --rpath='$ORIGIN/../lib' out/bin/oneflow   # prints what is carried
+  tools/package_files/carry_libraries.py --into=out/lib out/bin/oneflow           # prints what is carried
+  tools/package_files/carry_libraries.py --check --into=out/lib out/bin/oneflow   # says what is not
 
 A library keeps its name (its SONAME). What a binary needs is what the loader of this machine finds for it (ldd), the needs of
 libraries included. Left to the machine is `base`: glibc, which belongs to the kernel's side of a machine and must be at least
@@ -95,12 +96,17 @@ def taken_from_machine(binaries, into, base=GLIBC | DRIVERS):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binaries", nargs="+", metavar="BINARY")
-    parser.add_argument("--into", required=True, type=pathlib.Path, help="folder to copy libraries to")
-    parser.add_argument("--rpath", required=True, help="from the folder of a binary to --into, as '$ORIGIN/../lib'")
+    parser.add_argument("--into", required=True, type=pathlib.Path, help="folder of the libraries")
+    parser.add_argument("--rpath", default="$ORIGIN/../lib", help="from the folder of a binary to --into; default: %(default)s")
+    parser.add_argument("--check", action="store_true", help="changes nothing; exits 1 if a library is not taken from --into")
     args = parser.parse_args()
     try:
-        for file in sorted(carry(args.binaries, args.into, args.rpath)):
-            print(file)
+        if args.check:
+            strangers = taken_from_machine(args.binaries, args.into)
+            if strangers:
+                raise LookupError("taken from this machine: " + ", ".join(map(str, strangers.values())))
+        else:
+            print(*sorted(carry(args.binaries, args.into, args.rpath)), sep="\n")
     except LookupError as error:
         print(f"carry_libraries: {error}", file=sys.stderr)
         return 1
