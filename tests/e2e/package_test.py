@@ -3,12 +3,14 @@ process and in two, with no library of this machine but glibc; its notices name 
 import glob
 import pathlib
 import re
+import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
 from tests.e2e.cli import ONEFLOW
-from tools.package_files import archive, carry_libraries
+from tools.package_files import archive, carry_libraries, notices
 
 
 class PackageTest(unittest.TestCase):
@@ -48,11 +50,11 @@ class PackageTest(unittest.TestCase):
         self.assertIn("libuct_cma.so.0", {file.name for file in loaded["2"]})  # UCX's own choice, opened at run time
 
     def test_what_else_it_holds(self):
-        notices = (self.package / "NOTICES").read_text()
+        text = (self.package / "NOTICES").read_text()
         for library in self.package.glob("lib/**/*.so*"):
-            self.assertIn(library.name, notices)
-        self.assertIn("nlohmann-json3 ", notices)
-        self.assertIn("GNU GENERAL PUBLIC LICENSE", notices)
+            self.assertIn(library.name, text)
+        self.assertIn("nlohmann-json3 ", text)
+        self.assertIn("GNU GENERAL PUBLIC LICENSE", text)
         for path in ["README", "docs/cli.md", "examples/two_layers.textproto", *archive.COMPLETIONS.values()]:
             self.assertGreater((self.package / path).stat().st_size, 100, path)
         self.assertFalse(list(self.package.glob("**/BUILD.bazel")))
@@ -71,9 +73,20 @@ class PackageTest(unittest.TestCase):
         listed = subprocess.run(["tar", "-tvzf", self.dir / "a.tar.gz"], capture_output=True, text=True, check=True).stdout
         self.assertRegex(listed, r"-rwxr-xr-x 0/0 +10 2026-09-21 .* small/bin/program\n")
 
-    def test_a_library_that_is_not_there(self):
+    def test_what_cannot_be_carried(self):
+        program = self.dir / "program"
+        shutil.copyfile(self.package / "bin/oneflow", program)
+        subprocess.run(["patchelf", "--add-needed", "libnone.so.1", program], check=True)
+        into = self.dir / "libraries"
+        command = [sys.executable, carry_libraries.__file__, f"--into={into}", program]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        self.assertEqual((1, f"carry_libraries: {program}: libnone.so.1 is not found; is its package installed (tools/install_deps)?\n"),
+                         (done.returncode, done.stderr))
+        self.assertFalse(into.exists())
         with self.assertRaisesRegex(LookupError, "not a dynamic executable"):
             carry_libraries.resolve(self.package / "README")
+        with self.assertRaisesRegex(LookupError, "program: belongs to no Debian package"):
+            notices.notices([program])
 
 
 if __name__ == "__main__":
