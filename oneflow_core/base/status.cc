@@ -6,6 +6,7 @@ namespace oneflow {
 namespace {
 
 constexpr char kExceeded[] = "oneflow/exceeded";
+constexpr char kHint[] = "oneflow/hint";  // tools/python/bindings shows it apart
 
 }  // namespace
 
@@ -18,8 +19,11 @@ absl::Status ExceededError(std::string_view message) {
 absl::Status InputError(std::string_view where, std::string_view what, std::string_view hint) {
   std::string message;
   message.append(where).append(": ").append(what);
-  if (!hint.empty()) message.append("; ").append(hint);
-  return absl::InvalidArgumentError(message);
+  if (hint.empty()) return absl::InvalidArgumentError(message);
+  message.append("; ").append(hint);
+  absl::Status status = absl::InvalidArgumentError(message);
+  status.SetPayload(kHint, absl::Cord(ToAbsl(hint)));
+  return status;
 }
 
 absl::Status WithMessage(const absl::Status& status, std::string_view message) {

@@ -10,10 +10,9 @@
 #include "glog/logging.h"
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
-#include "tools/oneflow/cli/check_outputs.h"
+#include "tools/oneflow/cli/call_verb.h"
 #include "tools/oneflow/cli/end_in_words.h"
 #include "tools/oneflow/cli/help.h"
-#include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/version.h"
 #include "tools/oneflow/verbs.h"
 
@@ -83,10 +82,7 @@ absl::Status Dispatch(std::vector<std::string> argv) {
     ASSIGN_OR_RETURN(const std::optional<bool> all, HelpAsked(a));
     if (all) return Print(HelpText(verb, *all, HelpColumns()));
   }
-  ASSIGN_OR_RETURN(Arguments args, ParseArguments(verb, rest));
-  RETURN_IF_ERROR(TakeRecipe(verb, &args));
-  RETURN_IF_ERROR(CheckOutputs(args));
-  return verb.run(args);
+  return RunVerb(verb, rest);
 }
 
 // Each process of a group is a descriptor or several, each file of data is one, and shells give

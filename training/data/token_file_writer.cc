@@ -83,7 +83,8 @@ TokenFileWriter::~TokenFileWriter() {
 }
 
 absl::Status TokenFileWriter::Append(std::span<const int32_t> ids) {
-  if (ids.empty()) return absl::OkStatus();  // An empty span may have no address, which fwrite needs.
+  if (ids.empty())
+    return absl::OkStatus();  // An empty span may have no address, which fwrite needs.
   const void* bytes = ids.data();
   if (token_bytes_ == 2) {
     narrow_.assign(ids.begin(), ids.end());

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_format.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -12,6 +13,7 @@
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "planning/recipe/make_plan.h"
 #include "tools/oneflow/cli/plan_file.h"
+#include "tools/oneflow/cli/progress_printer.h"
 
 namespace oneflow {
 
@@ -25,11 +27,10 @@ void WarnOfIdleOffload(const GraphSource& source, const PlanRequest& options,
   without.recipe.mutable_offload()->clear_activations();
   const absl::StatusOr<Planned> other = MakePlan(source, without);
   if (!other.ok() || MostDeviceBytes(other->plan) > MostDeviceBytes(plan)) return;
-  std::fprintf(stderr,
-               "oneflow: warning: --offload=activations saves no memory in this plan: a device "
-               "takes %s with it, %s without\n",
-               BytesText(MostDeviceBytes(plan)).c_str(),
-               BytesText(MostDeviceBytes(other->plan)).c_str());
+  PrintNotice(
+      absl::StrFormat("warning: --offload=activations saves no memory in this plan: a device takes "
+                      "%s with it, %s without",
+                      BytesText(MostDeviceBytes(plan)), BytesText(MostDeviceBytes(other->plan))));
 }
 
 absl::Status WarnOfIdleFlags(const Arguments& args, const PlanRequest& request,
@@ -46,8 +47,7 @@ absl::Status WarnOfIdleFlags(const Arguments& args, const PlanRequest& request,
     const std::string why(row.idle(plan));
     if (why.empty()) continue;
     const char* idle = why.starts_with("asks") ? "" : "acts on nothing in this plan: ";
-    std::fprintf(stderr, "oneflow: warning: --%s=%s %s%s\n", name.c_str(),
-                 args.Repeated(name)[0].c_str(), idle, why.c_str());
+    PrintNotice(absl::StrFormat("warning: --%s=%s %s%s", name, args.Repeated(name)[0], idle, why));
   }
   return absl::OkStatus();
 }

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <utility>
 
+#include "tools/oneflow/cli/caller.h"
+
 namespace oneflow {
 namespace {
 
@@ -41,22 +43,30 @@ void Handle(int signal) {
   raise(signal);  // taken when this returns
 }
 
-void Watch(const std::stop_token& stop, const std::function<void()>& end) {
+// True once the run is to end: by a signal, or because the caller says so.
+bool MustEnd(const Caller* caller) {
+  return caller == nullptr ? first_at.load() != 0 : caller->stopped();
+}
+
+void Watch(const std::stop_token& stop, const Caller* caller, const std::function<void()>& end) {
   std::mutex mutex;
   std::condition_variable_any ended;
   std::unique_lock lock(mutex);
   bool called = false;
   while (!stop.stop_requested()) {
-    if (first_at.load() != 0) end(), called = true;
+    if (MustEnd(caller)) end(), called = true;
     ended.wait_for(lock, stop, kPeriod, [] { return false; });
   }
-  if (first_at.load() != 0 && !called) end();  // what it stopped was over sooner
+  if (MustEnd(caller) && !called) end();  // what it stopped was over sooner
 }
 
 }  // namespace
 
 Interrupt::Interrupt(std::function<void()> end) {
   first_at = 0;
+  watcher_ = std::jthread([caller = CurrentCaller(), end = std::move(end)](
+                              const std::stop_token& stop) { Watch(stop, caller, end); });
+  if (CurrentCaller() != nullptr) return;
   struct sigaction action = {};
   action.sa_handler = Handle;
   action.sa_flags = SA_RESTART;
@@ -65,11 +75,10 @@ Interrupt::Interrupt(std::function<void()> end) {
     sigaction(signal, nullptr, &before);
     if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
   }
-  watcher_ =
-      std::jthread([end = std::move(end)](const std::stop_token& stop) { Watch(stop, end); });
 }
 
 Interrupt::~Interrupt() {
+  if (CurrentCaller() != nullptr) return;
   for (const int signal : kSignals) {
     struct sigaction before = {};
     sigaction(signal, nullptr, &before);

@@ -5,7 +5,8 @@
 //   absl::Status status = trainer->Run();
 //   if (absl::IsCancelled(status)) ...
 //
-// One at a time in a process. A signal that was ignored before (nohup, a background job) stays so.
+// One at a time in a process. A verb that a program calls handles no signals: its caller says when
+// it is to end (caller.h). A signal that was ignored before (nohup, a background job) stays so.
 #pragma once
 
 #include <functional>

@@ -3,8 +3,10 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "absl/strings/str_format.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/progress_printer.h"
 
 namespace oneflow {
 
@@ -31,16 +33,15 @@ absl::StatusOr<bool> WorksAlone(const std::string& verb, const proto::Run& run) 
                    }));
   if (placement.processes == 1) return true;
   if (placement.starts_others) {
-    std::fprintf(stderr, "oneflow: %s runs in one process: --processes=%d starts no others\n",
-                 verb.c_str(), placement.processes);
+    PrintNotice(absl::StrFormat("%s runs in one process: --processes=%d starts no others", verb,
+                                placement.processes));
   } else if (placement.process == 0) {
-    std::fprintf(stderr, "oneflow: %s runs in one process: this one, of %d\n", verb.c_str(),
-                 placement.processes);
+    PrintNotice(
+        absl::StrFormat("%s runs in one process: this one, of %d", verb, placement.processes));
   } else {
-    std::fprintf(stderr,
-                 "oneflow: %s runs in one process, process 0 of %d: this one, process %d, has "
-                 "nothing to do\n",
-                 verb.c_str(), placement.processes, placement.process);
+    PrintNotice(absl::StrFormat(
+        "%s runs in one process, process 0 of %d: this one, process %d, has nothing to do", verb,
+        placement.processes, placement.process));
   }
   return placement.process == 0;
 }

@@ -1,7 +1,7 @@
 // The end of a verb: its report, as --format asks for it.
 #pragma once
 
-#include <cstdio>
+#include <chrono>
 #include <string>
 
 #include "absl/status/status.h"
@@ -11,10 +11,18 @@
 
 namespace oneflow {
 
-inline absl::Status Print(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  return absl::OkStatus();
-}
+// To standard output, or to the verb's caller (caller.h).
+absl::Status Print(const std::string& text);
+
+// A line about once a second if standard error is a terminal, else at most every five; to a caller
+// each.
+class ProgressLine {
+ public:
+  void Print(const std::string& line);
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
 
 // Prints `json` with --format=json, with `indent` as JsonText has it; else `text`.
 inline absl::Status Print(const std::string& text, const nlohmann::ordered_json& json,

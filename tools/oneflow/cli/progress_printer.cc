@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "oneflow_core/base/time_text.h"
+#include "tools/oneflow/cli/caller.h"
 #include "training/trainer/expert_load.h"
 
 namespace oneflow {
@@ -41,6 +42,7 @@ std::string ProgressText(const TrainedStep& step) {
 }  // namespace
 
 void PrintNotice(const std::string& sentence) {
+  if (const Caller* caller = CurrentCaller()) return caller->notice(sentence);
   std::fprintf(stderr, "oneflow: %s\n", sentence.c_str());
 }
 

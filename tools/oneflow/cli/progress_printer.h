@@ -14,7 +14,7 @@
 
 namespace oneflow {
 
-// "oneflow: SENTENCE" on stderr.
+// "oneflow: SENTENCE" on stderr, or to the verb's caller (caller.h).
 void PrintNotice(const std::string& sentence);
 
 // Any thread.

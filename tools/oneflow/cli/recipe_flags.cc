@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "actor_runtime/device/cores.h"
@@ -21,6 +22,7 @@
 #include "tools/oneflow/cli/drop_dependents.h"
 #include "tools/oneflow/cli/flag_value.h"
 #include "tools/oneflow/cli/flags.h"
+#include "tools/oneflow/cli/progress_printer.h"
 #include "training/hugging_face/named_model.h"
 #include "training/trainer/processes/launch.h"
 
@@ -237,12 +239,11 @@ absl::Status TakeRecipe(const Verb& verb, Arguments* args) {
   }
   if (!dropped.empty()) others.push_back("without its " + absl::StrJoin(dropped, ", "));
   if (!others.empty() && !IsChild()) {
-    std::fprintf(stderr, "oneflow: --recipe=%s, but %s\n", path.c_str(),
-                 absl::StrJoin(others, ", ").c_str());
+    PrintNotice(absl::StrFormat("--recipe=%s, but %s", path, absl::StrJoin(others, ", ")));
   }
   if (!searched.empty()) {
-    std::fprintf(stderr, "oneflow: --recipe=%s says what search chooses or leaves out: %s\n",
-                 path.c_str(), absl::StrJoin(searched, ", ").c_str());
+    PrintNotice(absl::StrFormat("--recipe=%s says what search chooses or leaves out: %s", path,
+                                absl::StrJoin(searched, ", ")));
   }
   return absl::OkStatus();
 }

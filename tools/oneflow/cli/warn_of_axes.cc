@@ -1,12 +1,13 @@
 #include "tools/oneflow/cli/warn_of_axes.h"
 
-#include <cstdio>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "oneflow_core/base/nearest.h"
+#include "tools/oneflow/cli/progress_printer.h"
 
 namespace oneflow {
 namespace {
@@ -40,18 +41,17 @@ void WarnOfAxes(const proto::Graph& graph, const Mesh& mesh) {
     const std::string_view word = AxisWord(axis.name);
     if (known.contains(word)) continue;
     if (word == "expert") {
-      std::fprintf(stderr,
-                   "oneflow: warning: mesh axis %s: the model has no experts to split; all layouts "
-                   "over it are inferred. The batch alone is split by an axis data\n",
-                   axis.name.c_str());
+      PrintNotice(
+          absl::StrFormat("warning: mesh axis %s: the model has no experts to split; all layouts "
+                          "over it are inferred. The batch alone is split by an axis data",
+                          axis.name));
       continue;
     }
     const std::string meant = AxisMeantBy(word, known);
-    std::fprintf(
-        stderr,
-        "oneflow: warning: mesh axis %s: %sneither the model (data, tensor, pipe, expert, context) "
-        "nor the graph has layouts for it; all of them are inferred\n",
-        axis.name.c_str(), meant.empty() ? "" : ("did you mean " + meant + "? ").c_str());
+    PrintNotice(absl::StrFormat(
+        "warning: mesh axis %s: %sneither the model (data, tensor, pipe, expert, context) nor the "
+        "graph has layouts for it; all of them are inferred",
+        axis.name, meant.empty() ? "" : "did you mean " + meant + "? "));
   }
 }
 

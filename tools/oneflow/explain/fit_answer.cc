@@ -1,10 +1,7 @@
 #include "tools/oneflow/explain/fit_answer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <utility>
 
@@ -19,20 +16,6 @@
 
 namespace oneflow {
 namespace {
-
-// A line on stderr about once a second if that is a terminal, else at most every five.
-class FitProgress {
- public:
-  void Print(const std::string& line) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now - last_ < std::chrono::milliseconds(isatty(STDERR_FILENO) != 0 ? 900 : 5000)) return;
-    last_ = now;
-    std::fprintf(stderr, "%s\n", line.c_str());
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
 
 // Prints each part as it comes, unless JSON is asked for.
 class FitPrinter {
@@ -111,7 +94,7 @@ std::vector<ClassBytes> ListClassBytes(const proto::Plan& plan) {
 absl::StatusOr<FitAnswer> FindFitWithProgress(const FitQuestion& question, FitOptions options,
                                               const FitObserver& observe) {
   KeepFreedMemory();
-  FitProgress progress;
+  ProgressLine progress;
   options.progress = [&](const std::string& line) { progress.Print(line); };
   std::atomic<bool> is_interrupted = false;
   const Interrupt interrupt([&] { is_interrupted = true; });

@@ -1,10 +1,6 @@
 // oneflow search: the best plan for a model, a cluster and a memory.
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -29,6 +25,7 @@
 #include "tools/oneflow/cli/named_graph.h"
 #include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/print.h"
+#include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/shell_word.h"
 #include "tools/oneflow/cli/verb.h"
@@ -79,8 +76,7 @@ absl::StatusOr<SearchSpec> SpecFromFlags(const Arguments& args, int64_t devices)
   ASSIGN_OR_RETURN(spec.source, GraphFromFlags(args));
   if (!FLAGS_out_recipe.empty()) RETURN_IF_ERROR(CheckExact(spec.source.graph, "recipe"));
   if (spec.source.graph.has_mesh()) {
-    std::fprintf(stderr, "oneflow: warning: the mesh of %s is not used: search chooses one\n",
-                 spec.source.file.c_str());
+    PrintNotice("warning: the mesh of " + spec.source.file + " is not used: search chooses one");
   }
   ASSIGN_OR_RETURN(proto::Recipe recipe, RecipeFromFlags(args));
   for (const Row& row : RecipeRows()) {
@@ -122,20 +118,6 @@ absl::StatusOr<SearchOptions> ReadSearchOptions(const Arguments& args) {
   options.threads = CountThreads(run);
   return options;
 }
-
-// A line on stderr about once a second if that is a terminal, else at most every five.
-class ProgressLine {
- public:
-  void Print(const SearchProgress& progress) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now - last_ < std::chrono::milliseconds(isatty(STDERR_FILENO) != 0 ? 900 : 5000)) return;
-    last_ = now;
-    std::fprintf(stderr, "%s\n", ProgressText(progress).c_str());
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
 
 // A recipe has no words for these, so with them it names the cluster that the plan keeps.
 bool ChangesCluster(const Arguments& args) {
@@ -298,7 +280,7 @@ absl::Status SearchPlans(const Arguments& args) {
   ASSIGN_OR_RETURN(const SearchSpec spec, SpecFromFlags(args, devices.back()));
   ASSIGN_OR_RETURN(SearchOptions options, ReadSearchOptions(args));
   ProgressLine line;
-  options.observe = [&](const SearchProgress& progress) { line.Print(progress); };
+  options.observe = [&](const SearchProgress& progress) { line.Print(ProgressText(progress)); };
   std::atomic<bool> is_interrupted = false;
   const Interrupt interrupt([&] { is_interrupted = true; });
   options.stop = [&] { return is_interrupted.load(); };

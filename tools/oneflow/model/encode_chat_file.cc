@@ -4,7 +4,9 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "oneflow_core/base/status.h"
+#include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/model/text_progress.h"
 #include "tools/oneflow/model/unnamed_tokens.h"
 #include "training/chat/encode_chats.h"
@@ -33,7 +35,9 @@ absl::StatusOr<TokenFile> EncodeChatFile(const std::string& path, const ChatTemp
     return InputError(path, "holds no chat of which anything counts",
                       "use other chats, or --loss_on=all");
   }
-  std::fprintf(stderr, "oneflow: %s: %s", path.c_str(), CountsText(counts).c_str());
+  std::string text = CountsText(counts);
+  absl::StripTrailingAsciiWhitespace(&text);
+  PrintNotice(path + ": " + text);
   ASSIGN_OR_RETURN(TokenFile file, tokens.Finish());
   file.chats = std::move(table);
   return file;

@@ -4,7 +4,9 @@
 #include <span>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "oneflow_core/base/status.h"
+#include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/model/text_progress.h"
 #include "tools/oneflow/model/tokenize_text.h"
 #include "tools/oneflow/model/unnamed_tokens.h"
@@ -41,8 +43,8 @@ absl::StatusOr<TokenFile> EncodeTextFile(const std::string& path, const Tokenize
   WarnOfText(path, utf8.Doubt(path));
   ASSIGN_OR_RETURN(TokenFile file, tokens.Finish());
   if (encoder.counts().text_tokens == 0) file.tokens = 0;
-  std::fprintf(stderr, "oneflow: %s: %lld tokens by tokenizer %s\n", path.c_str(),
-               static_cast<long long>(file.tokens), tokenizer.id.Text().c_str());
+  PrintNotice(absl::StrFormat("%s: %d tokens by tokenizer %s", path,
+                              static_cast<long long>(file.tokens), tokenizer.id.Text()));
   return file;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
@@ -167,8 +168,8 @@ absl::Status Import(const Arguments& args) {
   info.model_files = weights->model_files();
   // The weights are of use without it.
   if (!weights->no_tokenizer().empty()) {
-    std::fprintf(stderr, "oneflow: warning: the checkpoint has no tokenizer: %s\n",
-                 weights->no_tokenizer().c_str());
+    PrintNotice(
+        absl::StrFormat("warning: the checkpoint has no tokenizer: %s", weights->no_tokenizer()));
   }
   info.tokenizer_files = weights->tokenizer_files();
   info.tokenizer = weights->tokenizer();

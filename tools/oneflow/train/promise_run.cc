@@ -4,11 +4,13 @@
 #include <cstdio>
 #include <string>
 
+#include "absl/strings/str_format.h"
 #include "actor_runtime/exec/trace_facts.h"
 #include "oneflow_core/base/status.h"
 #include "planning/simulate/run_figures.h"
 #include "planning/simulate/simulate_on.h"
 #include "tools/oneflow/cli/cluster_flags.h"
+#include "tools/oneflow/cli/progress_printer.h"
 
 namespace oneflow {
 namespace {
@@ -54,8 +56,8 @@ absl::StatusOr<std::optional<Promise>> PromiseOfRun(const Arguments& args, const
       PromiseHere(runtime, setups, processes, machine_flops, predicts);
   if (promise.ok()) return *std::move(promise);
   if (predicts) return promise.status();
-  std::fprintf(stderr, "oneflow: warning: no time is promised: %s\n",
-               std::string(promise.status().message()).c_str());
+  PrintNotice(
+      absl::StrFormat("warning: no time is promised: %s", std::string(promise.status().message())));
   return std::nullopt;
 }
 

@@ -11,11 +11,13 @@
 #include <xxhash.h>
 
 #include "absl/strings/str_cat.h"
+#include "actor_runtime/kernel/simd/isa.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/recipe/field_text.h"
 #include "tools/oneflow/cli/data_list.h"
 #include "training/data/data_file.h"
+#include "training/trainer/runtime_options.h"
 
 namespace oneflow {
 namespace {

@@ -184,7 +184,7 @@ absl::StatusOr<TokenMixture> OpenMixture(const std::string& flag, const FoundDat
   }
   for (const TokenDataset& data : datasets) {
     for (const std::string& empty : data.EmptyFiles()) {
-      std::fprintf(stderr, "oneflow: warning: --%s: %s is empty\n", flag.c_str(), empty.c_str());
+      PrintNotice(absl::StrFormat("warning: --%s: %s is empty", flag, empty));
     }
   }
   if (list.weights.empty()) return TokenMixture(datasets[0]);
@@ -382,10 +382,10 @@ absl::StatusOr<TrainingData> OpenTrainingData(const proto::Run& run, const Model
   // A tokenizer of bytes has none.
   const bool has_files = files != nullptr && !files->files.empty();
   if (!has_files && id.known() && !id.SameAs(BytesTokenizerId()) && !run.checkpoint_dir().empty()) {
-    std::fprintf(stderr,
-                 "oneflow: checkpoints will not contain the tokenizer %s: there are no files of it "
-                 "beside the data; --tokenizer names them\n",
-                 id.Text().c_str());
+    PrintNotice(
+        absl::StrFormat("checkpoints will not contain the tokenizer %s: there are no files of it "
+                        "beside the data; --tokenizer names them",
+                        id.Text()));
   }
   return TrainingData{std::move(split.train),
                       std::move(split.validation),

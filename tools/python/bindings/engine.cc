@@ -1,0 +1,72 @@
+// The module `_engine`: what the package oneflow_actors calls in C++. Its functions are of the
+// package alone, which raises their errors: each returns (exit code, message, hint, ...), where 0 is
+// good. Protobufs cross as bytes, for a process can have but one C++ library of them.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/cord.h"
+#include "oneflow_core/base/status.h"
+#include "tools/oneflow/cli/call_verb.h"
+#include "tools/oneflow/cli/flag_table.h"
+#include "tools/python/bindings/wait.h"
+
+namespace oneflow {
+namespace {
+
+namespace py = pybind11;
+
+// What InputError was given as `hint`, which the message ends with.
+std::string FindHint(const absl::Status& status) {
+  const absl::optional<absl::Cord> hint = status.GetPayload("oneflow/hint");
+  return hint ? std::string(*hint) : "";
+}
+
+// The verbs that are functions: those that make or read a plan, data, a checkpoint or text. Others
+// measure machines or start processes: they belong to the program.
+std::vector<Verb> FunctionVerbs() {
+  return {ModelVerb(),  CompileVerb(), FitVerb(),    SearchVerb(),   ExplainVerb(),
+          RecipeVerb(), VerifyVerb(),  RunVerb(),    DataVerb(),     ImportVerb(),
+          ExportVerb(), EvalVerb(),    DiffVerb(),   SimulateVerb(), ClusterVerb(),
+          GenerateVerb()};
+}
+
+Verb VerbByName(const std::string& name) {
+  for (const Verb& verb : FunctionVerbs()) {
+    if (verb.name() == name) return verb;
+  }
+  throw py::value_error("no such verb: " + name);
+}
+
+py::tuple Call(const std::string& name, const std::vector<std::string>& words,
+               const py::object& notice, const py::object& progress) {
+  const Verb verb = VerbByName(name);
+  absl::Status status;
+  std::string printed;
+  WaitFor([&](const Caller& caller) { status = CallVerb(verb, words, caller); },
+          {notice, progress}, &printed);
+  return py::make_tuple(ExitCode(status), std::string(status.message()), FindHint(status),
+                        py::bytes(printed));
+}
+
+// The flags of a verb: (name, value, sentence, default, rare), as `oneflow VERB --help` has them.
+py::list Options(const std::string& name) {
+  const Verb verb = VerbByName(name);
+  py::list options;
+  for (const std::string_view flag : FlagsOfVerb(verb.id)) {
+    const FlagRow& row = *FindFlag(verb.id, flag);
+    options.append(py::make_tuple(row.name, row.value, row.sentence, row.default_text, row.rare));
+  }
+  return options;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_engine, module) {
+  module.def("call", &Call);
+  module.def("options", &Options);
+}
+
+}  // namespace oneflow
