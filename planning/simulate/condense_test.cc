@@ -80,7 +80,7 @@ TEST_CASE("blocks are as short as the time that is drawn allows") {
   auto& blocks = folded.stages[0].streams[0].blocks;
   std::erase_if(blocks, [](const auto& block) { return block.begin > 4008 && block.end < 7960; });
   const Condensation some = Condense(&folded, 15);
-  CHECK(some.blocks == 24);
+  CHECK(some.blocks == 25);
   CHECK(some.seconds > 0);
   CHECK(some.seconds < all.seconds);
   // The period itself stays in full.

@@ -26,6 +26,7 @@ function header() {
   setFacts(document.getElementById("head"), plan.head);
   document.getElementById("facts").textContent = plan.facts.join(" · ");
   document.getElementById("fingerprint").textContent = "fingerprint " + plan.fingerprint;
+  if (data.steps_a_round > 1) document.getElementById("drawn").textContent = `A round of ${data.steps_a_round} steps`;
   const { seconds: longest, blocks } = plan.condensed;
   document.getElementById("condensed").textContent = longest === 0 ? "" :
     `The step has ${blocks.toLocaleString("en")} blocks. Neighbours that together last no longer than ${seconds(longest)} are drawn as one, in ` +

@@ -262,16 +262,22 @@ const KEYS = { "+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: 
 
 function controls() {
   const bar = document.getElementById("controls");
-  const button = (text, label, act) => node(bar, "button", { type: "button", "aria-label": label }, text).addEventListener("click", act);
+  const button = (text, label, act) => {
+    const made = node(bar, "button", { type: "button", "aria-label": label }, text);
+    made.addEventListener("click", act);
+    return made;
+  };
   for (const [action, text, label] of [["in", "+", "zoom in"], ["out", "−", "zoom out"], ["left", "←", "earlier"], ["right", "→", "later"],
                                        ["step", "the step", "the step"]]) {
     button(text, label, () => show(ACTIONS[action]()));
   }
   if (STAGES.every(s => s.others.length === 0)) return;
-  button("open all stages", "open all stages", event => {
-    const open = !STAGES.every(s => s.open);
+  const areOpen = () => STAGES.every(s => s.open);
+  const words = () => areOpen() ? "fold all stages" : "open all stages";
+  const all = button(words(), "open or fold all stages", () => {
+    const open = !areOpen();
     for (const stage of STAGES) stage.open = open;
-    event.target.textContent = open ? "fold all stages" : "open all stages";
+    all.textContent = words();
     show(view);
   });
 }
