@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -26,7 +27,8 @@ constexpr char kHead[] = R"(<!DOCTYPE html>
 }
 body { font: 14px/1.5 system-ui, sans-serif; margin: 1.5em auto; max-width: 1200px; padding: 0 1em; color: var(--text); background: var(--page); }
 h1 { font-size: 1.4em; margin: 0 0 0.3em; }
-p { color: var(--quiet); margin: 0.3em 0; white-space: pre-line; }
+p { color: var(--quiet); margin: 0.3em 0; white-space: pre-line; overflow-wrap: anywhere; }
+h1 { overflow-wrap: anywhere; }
 a { color: var(--front); }
 svg { background: var(--chart); border: 1px solid var(--rule); display: block; width: 100%; margin: 1em 0; }
 svg text { font: 11px system-ui, sans-serif; fill: var(--text); }
@@ -34,10 +36,12 @@ svg text { font: 11px system-ui, sans-serif; fill: var(--text); }
 .line { stroke: var(--front); fill: none; }
 .front { fill: var(--front); }
 .other { fill: var(--other); }
-.wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; padding: 2px 12px 2px 0; border-bottom: 1px solid var(--rule); white-space: nowrap; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: 4px 0 2px 6px; font-variant-numeric: tabular-nums; }
+th:first-child, td:first-child { text-align: left; padding-left: 0; }
+tr.plan td { border-top: 1px solid var(--rule); font-weight: 600; }
+td.flags { overflow-wrap: anywhere; color: var(--quiet); padding-bottom: 0.6em; }
+button { font: inherit; color: inherit; background: var(--chart); border: 1px solid var(--rule); border-radius: 4px; padding: 0 0.6em; margin-right: 0.6em; cursor: pointer; }
 </style>
 </head>
 <body>
@@ -57,69 +61,125 @@ std::string MeasureText(double measure, ParetoAxis axis) {
   return "";
 }
 
-// Numbers from `from` to `to` of an axis to `first` to `last` of the figure.
-struct Scale {
-  double from, to, first, last;
+// The axis of a figure, from what its points have: logarithmic where these are far apart.
+struct Axis {
+  bool logarithmic = false;
+  double from = 0, to = 1;
+  std::vector<double> ticks;
+
+  // 0 to 1 along the axis.
   double operator()(double value) const {
-    return first + (value - from) / (to - from) * (last - first);
+    return logarithmic ? std::log(value / from) / std::log(to / from)
+                       : (value - from) / (to - from);
   }
 };
 
-// From 0 on, with some room behind the largest.
-Scale MakeScale(double most, double first, double last) {
-  return {0, most > 0 ? 1.05 * most : 1, first, last};
-}
-
-constexpr double kWidth = 900, kHeight = 420, kLeft = 80, kRight = 20, kTop = 20, kBottom = 45;
+constexpr double kFarApart = 4;  // the largest over the least
+constexpr double kRoom = 0.08;   // beside the outermost points, of what is between them
 constexpr int kTicks = 5;
 
-std::string AxesText(const Scale& x, const Scale& y, ParetoAxis axis) {
+// 1, 2 or 5 times a power of ten: the least that is not below.
+double RoundStep(double least) {
+  const double power = std::pow(10, std::floor(std::log10(least)));
+  for (const double step : {1.0, 2.0, 5.0}) {
+    if (step * power >= least * (1 - 1e-9)) return step * power;
+  }
+  return 10 * power;
+}
+
+// `unit`: of round numbers, 2^30 of bytes. `binary`: they are powers of two on a logarithmic axis.
+Axis MakeAxis(const std::vector<double>& values, double unit, bool binary) {
+  const auto [low, high] = std::ranges::minmax(values);
+  Axis axis;
+  axis.logarithmic = low > 0 && high > kFarApart * low;
+  if (axis.logarithmic) {
+    const double room = std::pow(high / low, kRoom);
+    axis.from = low / room, axis.to = high * room;
+    const double base = binary ? 2 : 10;
+    double power = std::pow(base, std::floor(std::log(axis.from) / std::log(base)));
+    for (; power <= axis.to; power *= base) {
+      for (const double times : binary ? std::vector<double>{1} : std::vector<double>{1, 2, 5}) {
+        const double tick = times * power;
+        if (tick >= axis.from && tick <= axis.to) axis.ticks.push_back(tick);
+      }
+    }
+    return axis;
+  }
+  const double room = high > low ? kRoom * (high - low) : std::max(kRoom * high, 1e-12);
+  axis.from = std::max(0.0, low - room), axis.to = high + room;
+  const double step = unit * RoundStep((axis.to - axis.from) / unit / kTicks);
+  for (double i = std::ceil(axis.from / step); i * step <= axis.to; ++i) {
+    axis.ticks.push_back(i * step);
+  }
+  return axis;
+}
+
+constexpr double kWidth = 900, kHeight = 420, kLeft = 80, kRight = 20, kTop = 30, kBottom = 45;
+double X(const Axis& axis, double value) { return kLeft + axis(value) * (kWidth - kLeft - kRight); }
+double Y(const Axis& axis, double value) {
+  return kHeight - kBottom - axis(value) * (kHeight - kBottom - kTop);
+}
+
+std::string AxesText(const Axis& x, const Axis& y, ParetoAxis axis) {
   std::string svg;
-  for (int i = 0; i <= kTicks; ++i) {
-    const double at_x = x.to * i / kTicks, at_y = y.to * i / kTicks;
+  std::string before;
+  for (const double tick : x.ticks) {
+    const std::string text = MeasureText(tick, axis);
+    if (text == before) continue;  // fractions of a device
+    before = text;
     absl::StrAppendFormat(&svg,
                           "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>"
                           "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n",
-                          x(at_x), x(at_x), y.first, y.last, x(at_x), kHeight - kBottom + 16,
-                          MeasureText(at_x, axis));
+                          X(x, tick), X(x, tick), kHeight - kBottom, kTop, X(x, tick),
+                          kHeight - kBottom + 16, text);
+  }
+  for (const double tick : y.ticks) {
     absl::StrAppendFormat(&svg,
                           "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>"
                           "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
-                          x.first, x.last, y(at_y), y(at_y), kLeft - 6, y(at_y) + 4,
-                          TimeText(at_y));
+                          kLeft, kWidth - kRight, Y(y, tick), Y(y, tick), kLeft - 6, Y(y, tick) + 4,
+                          TimeText(tick));
   }
   absl::StrAppendFormat(
       &svg,
       "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n<text x=\"%.1f\" "
       "y=\"%.1f\">time of a step</text>\n",
-      (kLeft + kWidth - kRight) / 2, kHeight - 8, AxisTitle(axis), 6.0, kTop - 6);
+      (kLeft + kWidth - kRight) / 2, kHeight - 8, AxisTitle(axis), 6.0, kTop - 14);
   return svg;
 }
 
 std::string FigureText(const ParetoResult& result, const std::vector<PointPage>& pages) {
-  double most_x = 0, most_y = 0;
+  std::vector<double> measures, seconds;
   for (const ParetoPoint& point : result.points) {
-    most_x = std::max(most_x, FindMeasure(point, result.axis));
-    most_y = std::max(most_y, point.plan.step_seconds);
+    measures.push_back(FindMeasure(point, result.axis));
+    seconds.push_back(point.plan.step_seconds);
   }
-  const Scale x = MakeScale(most_x, kLeft, kWidth - kRight);
-  const Scale y = MakeScale(most_y, kHeight - kBottom, kTop);
+  const bool bytes = result.axis == ParetoAxis::kBytes;
+  const double unit = bytes && std::ranges::max(measures) >= (1 << 30) ? 1 << 30
+                      : bytes                                          ? 1 << 20
+                                                                       : 1;
+  const Axis x = MakeAxis(measures, unit, result.axis != ParetoAxis::kCost);
+  const Axis y = MakeAxis(seconds, 1, /*binary=*/false);
   std::string line, dots;
+  int number = 0;
   for (size_t i = 0; i < result.points.size(); ++i) {
     const ParetoPoint& point = result.points[i];
-    const double measure = FindMeasure(point, result.axis);
-    const double at_x = x(measure), at_y = y(point.plan.step_seconds);
+    const double at_x = X(x, measures[i]), at_y = Y(y, seconds[i]);
     const std::string title =
-        absl::StrCat(TimeText(point.plan.step_seconds), ", ", MeasureText(measure, result.axis),
-                     ": ", CandidateFlags(point.plan.candidate));
-    const std::string dot = absl::StrFormat(
+        absl::StrCat(TimeText(seconds[i]), ", ", MeasureText(measures[i], result.axis), ": ",
+                     CandidateFlags(point.plan.candidate));
+    std::string dot = absl::StrFormat(
         "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\"><title>%s</title></circle>",
         point.on_front ? "front" : "other", at_x, at_y, point.on_front ? 5 : 3, Escape(title));
+    if (point.on_front) {
+      absl::StrAppendFormat(&dot, "<text x=\"%.1f\" y=\"%.1f\">%d</text>", at_x + 8, at_y - 6,
+                            ++number);
+      absl::StrAppendFormat(&line, "%.1f,%.1f ", at_x, at_y);
+    }
     absl::StrAppend(
         &dots,
         pages[i].link.empty() ? dot : absl::StrCat("<a href=\"", pages[i].link, "\">", dot, "</a>"),
         "\n");
-    if (point.on_front) absl::StrAppendFormat(&line, "%.1f,%.1f ", at_x, at_y);
   }
   return absl::StrFormat("<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"plans\">\n",
                          kWidth, kHeight) +
@@ -127,36 +187,57 @@ std::string FigureText(const ParetoResult& result, const std::vector<PointPage>&
          dots + "</svg>\n";
 }
 
+// A row of figures for each plan of the front, and below it the command that makes it.
 std::string PageTable(const ResultFrame& frame, const ParetoResult& result,
                       const std::vector<PointPage>& pages) {
-  std::string text =
-      "<div class=\"wide\"><table>\n<tr><th></th><th class=\"number\">devices</th><th "
-      "class=\"number\">step</th><th class=\"number\">tokens/s</th><th "
-      "class=\"number\">memory</th><th class=\"number\">cost</th><th>flags of oneflow "
-      "compile</th></tr>\n";
+  const bool priced =
+      std::ranges::any_of(result.points, [](const ParetoPoint& point) { return point.cost > 0; });
+  const int columns = priced ? 6 : 5;
+  std::string text = absl::StrCat(
+      "<table>\n<tr><th></th><th>devices</th><th>step</th><th>tokens/s</th><th>memory</th>",
+      priced ? "<th>cost</th>" : "", "</tr>\n");
   int number = 0;
   for (size_t i = 0; i < result.points.size(); ++i) {
     const ParetoPoint& point = result.points[i];
     if (!point.on_front) continue;
     const std::string name = absl::StrCat("plan ", ++number);
     absl::StrAppend(
-        &text, "<tr><td>",
+        &text, "<tr class=\"plan\"><td>",
         pages[i].link.empty() ? name
                               : absl::StrCat("<a href=\"", pages[i].link, "\">", name, "</a>"),
-        "</td><td class=\"number\">", DigitsText(point.devices), "</td><td class=\"number\">",
-        TimeText(point.plan.step_seconds), "</td><td class=\"number\">");
-    absl::StrAppend(&text, DigitsText(static_cast<int64_t>(point.plan.tokens_a_second)),
-                    "</td><td class=\"number\">", ShortBytesText(point.plan.bytes),
-                    "</td><td class=\"number\">",
-                    point.cost > 0 ? absl::StrFormat("%.2f", point.cost) : "-", "</td><td><code>",
+        "</td><td>", DigitsText(point.devices), "</td><td>", TimeText(point.plan.step_seconds));
+    absl::StrAppend(&text, "</td><td>",
+                    DigitsText(static_cast<int64_t>(point.plan.tokens_a_second)), "</td><td>",
+                    ShortBytesText(point.plan.bytes),
+                    priced ? absl::StrFormat("</td><td>%.2f", point.cost) : "", "</td></tr>\n");
+    absl::StrAppend(&text, "<tr><td class=\"flags\" colspan=\"", columns,
+                    "\"><button type=\"button\">copy</button><code>oneflow compile ",
                     Escape(PointFlags(frame, point)), "</code></td></tr>\n");
     if (!pages[i].why_no_plan.empty()) {
-      absl::StrAppend(&text, "<tr><td></td><td colspan=\"6\">no plan is written: ",
-                      Escape(pages[i].why_no_plan), "</td></tr>\n");
+      absl::StrAppend(&text, "<tr><td class=\"flags\" colspan=\"", columns,
+                      "\">no plan is written: ", Escape(pages[i].why_no_plan), "</td></tr>\n");
     }
   }
-  return text + "</table></div>\n";
+  return text + "</table>\n";
 }
+
+// A page from a file may not write to the clipboard everywhere: then the text is selected.
+constexpr char kScript[] = R"(<script>
+"use strict";
+for (const button of document.querySelectorAll("td.flags button")) {
+  button.addEventListener("click", async () => {
+    const code = button.nextSibling;
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      button.textContent = "copied";
+    } catch (refused) {
+      getSelection().selectAllChildren(code);
+      button.textContent = document.execCommand("copy") ? "copied" : "selected";
+    }
+  });
+}
+</script>
+)";
 
 }  // namespace
 
@@ -172,7 +253,7 @@ std::string ParetoPage(const ResultFrame& frame, const ParetoResult& result,
       ". Of each plan of the line no other that was found is better in one and no worse in the "
       "other; its point leads to its page.\n",
       Escape(frame.space), "</p>\n<p>", Escape(BandLines(front) + PriceLines(front)), "</p>\n",
-      FigureText(result, pages), PageTable(frame, result, pages), "</body>\n</html>\n");
+      FigureText(result, pages), PageTable(frame, result, pages), kScript, "</body>\n</html>\n");
 }
 
 }  // namespace oneflow

@@ -1,5 +1,6 @@
 #include "planning/simulate/condense.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -13,19 +14,34 @@ namespace {
 using Block = SimulationSummary::Block;
 using Stream = SimulationSummary::Stream;
 
-constexpr double kFirstPart = 1.0 / 8192;  // of the run: about a pixel of a wide screen
+constexpr double kFirstPart = 1.0 / 8192;  // of the time drawn: about a pixel of a wide screen
+constexpr double kMostKept = 0.75;         // of all blocks: those of periods that stay in full
 
-// Blocks of one stream, and the block that is being merged.
+// The first of equal periods, which a picture shows in full.
+struct FullPeriod {
+  double begin = 0, end = 0;
+  bool Has(const Block& block) const { return block.end > begin && block.end <= end; }
+};
+
+bool IsKept(const std::vector<FullPeriod>& kept, const Block& block) {
+  return std::ranges::any_of(kept, [&](const FullPeriod& period) { return period.Has(block); });
+}
+
+// Blocks of one stream, and the block that is being merged. Blocks of `kept` periods stay.
 class Merger {
  public:
-  explicit Merger(double seconds) : seconds_(seconds) {}
+  Merger(double seconds, const std::vector<FullPeriod>& kept) : seconds_(seconds), kept_(kept) {}
 
   std::vector<Block> Merge(const std::vector<Block>& blocks) {
     for (const Block& block : blocks) {
-      const bool fits =
-          open_ && block.step == merged_.step && block.end - merged_.begin <= seconds_;
+      const bool kept = IsKept(kept_, block);
+      const bool fits = open_ && !kept && block.end - merged_.begin <= seconds_;
       if (!fits) Close();
-      Add(block);
+      if (kept) {
+        done_.push_back(block);
+      } else {
+        Add(block);
+      }
     }
     Close();
     return std::move(done_);
@@ -65,16 +81,19 @@ class Merger {
   }
 
   const double seconds_;
+  const std::vector<FullPeriod>& kept_;
   bool open_ = false;
   Block merged_;
   std::map<std::string, double> seconds_of_;  // of merged_, by segment
   std::vector<Block> done_;
 };
 
-size_t CountBlocks(const SimulationSummary& summary) {
+size_t CountBlocks(const SimulationSummary& summary, bool compute_alone = false) {
   size_t blocks = 0;
   for (const SimulationSummary::Device& device : summary.stages) {
-    for (const Stream& stream : device.streams) blocks += stream.host ? 0 : stream.blocks.size();
+    for (const Stream& stream : device.streams) {
+      if (!compute_alone || stream.name == "compute") blocks += stream.blocks.size();
+    }
   }
   return blocks;
 }
@@ -94,45 +113,91 @@ void MarkCritical(SimulationSummary* summary) {
       }
     }
   }
+  summary->critical_path.clear();
 }
 
-void DropStreams(SimulationSummary* summary) {
-  const bool many = summary->stages.size() > kMostStages;
+// Of a stream that is not drawn all blocks, of the others those of earlier steps.
+void DropBlocks(SimulationSummary* summary) {
   for (SimulationSummary::Device& device : summary->stages) {
     for (Stream& stream : device.streams) {
-      if (stream.host || (many && stream.name != "compute")) stream.blocks.clear();
+      const bool drawn = !stream.host && stream.name != "copy.in" && stream.name != "copy.out";
+      std::erase_if(stream.blocks,
+                    [&](const Block& block) { return !drawn || block.step != summary->steps - 1; });
     }
   }
 }
 
-// Returns the number of pieces in the last step before.
-size_t KeepFirstPieces(SimulationSummary* summary) {
-  std::vector<SimulationSummary::PathPiece>& path = summary->critical_path;
-  std::erase_if(path, [&](const auto& piece) { return piece.block.step != summary->steps - 1; });
-  const size_t pieces = path.size();
-  if (pieces > kPiecesKept) path.resize(kPiecesKept);
-  return pieces;
+double FindBegin(const SimulationSummary& summary) {
+  double begin = summary.seconds;
+  for (const SimulationSummary::Device& device : summary.stages) {
+    for (const Stream& stream : device.streams) {
+      for (const Block& block : stream.blocks) begin = std::min(begin, block.begin);
+    }
+  }
+  return begin;
+}
+
+// Keeps the points from `begin` on, and before them what is in use then.
+void DropPoints(double begin, std::vector<LiveMemory::Point>* points) {
+  const auto later = std::find_if(points->begin(), points->end(),
+                                  [&](const auto& point) { return point.time > begin; });
+  if (later > points->begin() + 1) points->erase(points->begin(), later - 1);
+}
+
+// The time of the step that is drawn: repeats of its periods are not.
+double FindDrawn(const SimulationSummary& summary, double begin) {
+  double drawn = summary.seconds - begin;
+  for (const SimulationSummary::Repeat& repeat : summary.repeats) {
+    if (repeat.begin >= begin) drawn -= static_cast<double>(repeat.times) * repeat.seconds;
+  }
+  return drawn;
+}
+
+// The periods that stay in full: none, if their blocks would leave too little for the others.
+std::vector<FullPeriod> FindKept(const SimulationSummary& summary, double begin, size_t most) {
+  std::vector<FullPeriod> kept;
+  for (const SimulationSummary::Repeat& repeat : summary.repeats) {
+    if (repeat.begin >= begin) kept.push_back({repeat.begin, repeat.begin + repeat.seconds});
+  }
+  size_t blocks = 0;
+  for (const SimulationSummary::Device& device : summary.stages) {
+    for (const Stream& stream : device.streams) {
+      for (const Block& block : stream.blocks) blocks += IsKept(kept, block) ? 1 : 0;
+    }
+  }
+  if (static_cast<double>(blocks) > kMostKept * static_cast<double>(most)) kept.clear();
+  return kept;
 }
 
 }  // namespace
 
 Condensation Condense(SimulationSummary* summary, size_t most) {
-  Condensation condensed{.blocks = CountBlocks(*summary)};
-  if (condensed.blocks <= most) return condensed;
-  DropStreams(summary);
+  DropBlocks(summary);
   MarkCritical(summary);
-  condensed.pieces = KeepFirstPieces(summary);
-  size_t blocks = condensed.blocks;
-  condensed.seconds = summary->seconds * kFirstPart;
+  Condensation condensed{.blocks = CountBlocks(*summary)};
+  const double begin = FindBegin(*summary);
+  for (SimulationSummary::Device& device : summary->stages) {
+    DropPoints(begin, &device.memory);
+    DropPoints(begin, &device.host_memory);
+  }
+  if (condensed.blocks <= most) return condensed;
+  if (CountBlocks(*summary, /*compute_alone=*/true) > most) {
+    for (SimulationSummary::Device& device : summary->stages) {
+      for (Stream& stream : device.streams) {
+        if (stream.name != "compute") stream.blocks.clear();
+      }
+    }
+  }
+  const std::vector<FullPeriod> kept = FindKept(*summary, begin, most);
+  condensed.seconds = FindDrawn(*summary, begin) * kFirstPart;
   for (;; condensed.seconds *= 2) {
     for (SimulationSummary::Device& device : summary->stages) {
       for (Stream& stream : device.streams) {
-        stream.blocks = Merger(condensed.seconds).Merge(stream.blocks);
+        stream.blocks = Merger(condensed.seconds, kept).Merge(stream.blocks);
       }
     }
-    blocks = CountBlocks(*summary);
     // A block of the full run cannot grow.
-    if (blocks <= most || condensed.seconds >= summary->seconds) return condensed;
+    if (CountBlocks(*summary) <= most || condensed.seconds >= summary->seconds) return condensed;
   }
 }
 

@@ -31,67 +31,100 @@ SimulationSummary Alternating(int pairs) {
   return summary;
 }
 
-TEST_CASE("few blocks stay as they are") {
+TEST_CASE("the blocks of the last step stay, if they are few") {
   SimulationSummary summary = Alternating(10);
+  summary.stages[0].streams.push_back({.name = "copy.out", .blocks = {{"report", 0, 1, 40, 80}}});
+  summary.stages[0].memory = {{0, 1}, {10, 5}, {39, 2}, {41, 3}, {80, 0}};
   const Condensation condensed = Condense(&summary, 40);
   CHECK(condensed.seconds == 0);
-  CHECK(condensed.blocks == 40);
-  CHECK(summary.stages[0].streams[0].blocks.size() == 40);
-  CHECK(summary.stages[0].streams[1].blocks.size() == 20);
-  CHECK(summary.critical_path.size() == 2);
+  CHECK(condensed.blocks == 20);
+  REQUIRE(summary.stages[0].streams[0].blocks.size() == 20);
+  CHECK(summary.stages[0].streams[0].blocks[0].begin == 40);
+  CHECK(summary.stages[0].streams[1].blocks.empty());
+  CHECK(summary.stages[0].streams[2].blocks.empty());  // what the host reads and reports
+  using Point = LiveMemory::Point;
+  CHECK(summary.stages[0].memory == std::vector<Point>{{39, 2}, {41, 3}, {80, 0}});
 }
 
-TEST_CASE("many become few, with the same time, and never of two steps") {
+TEST_CASE("many become few, with the same time") {
   SimulationSummary summary = Alternating(10000);
   const Condensation condensed = Condense(&summary, 500);
-  CHECK(condensed.blocks == 40000);
+  CHECK(condensed.blocks == 20000);
   REQUIRE(condensed.seconds > 0);
   const auto& blocks = summary.stages[0].streams[0].blocks;
   CHECK(blocks.size() <= 500);
   CHECK(blocks.size() > 100);
-  CHECK(summary.stages[0].streams[1].blocks.empty());
   double busy = 0, end = 0;
   int64_t stand_for = 0;
   for (const auto& block : blocks) {
     CHECK(block.segment == "F");  // takes most of each
+    CHECK(block.step == 1);
     CHECK(block.end - block.begin <= condensed.seconds);
     double parts = 0;
     for (const auto& [segment, seconds] : block.parts) parts += seconds;
     CHECK(std::abs(parts - block.busy) < 1e-6);
     CHECK(block.begin >= end);
-    CHECK((block.step == 0) == (block.end <= summary.seconds / 2));
     end = block.end;
     busy += block.busy;
     stand_for += block.blocks;
   }
-  CHECK(std::abs(busy - 60000) < 1e-6);
-  CHECK(stand_for == 40000);
+  CHECK(std::abs(busy - 30000) < 1e-6);
+  CHECK(stand_for == 20000);
 }
 
-TEST_CASE("condensed blocks know whether the critical path leads through them") {
-  SimulationSummary summary = Alternating(1000);
-  const Condensation condensed = Condense(&summary, 100);
-  const auto& blocks = summary.stages[0].streams[0].blocks;
-  CHECK(std::count_if(blocks.begin(), blocks.end(), [](const auto& b) { return b.critical; }) == 2);
-  CHECK(blocks.front().critical);
-  CHECK(blocks.back().critical);
-  CHECK(condensed.pieces == 1);  // of the last step
-  REQUIRE(summary.critical_path.size() == 1);
-  CHECK(summary.critical_path[0].block.step == 1);
+TEST_CASE("blocks are as short as the time that is drawn allows") {
+  SimulationSummary summary = Alternating(1000), folded = summary;
+  const Condensation all = Condense(&summary, 15);
+  // Nearly all of the step is a period that repeats itself.
+  folded.repeats = {{.begin = 4000, .seconds = 4, .times = 990}};
+  auto& blocks = folded.stages[0].streams[0].blocks;
+  std::erase_if(blocks, [](const auto& block) { return block.begin > 4008 && block.end < 7960; });
+  const Condensation some = Condense(&folded, 15);
+  CHECK(some.blocks == 25);
+  CHECK(some.seconds > 0);
+  CHECK(some.seconds < all.seconds);
+  // The period itself stays in full.
+  const auto in_period = [](const auto& b) { return b.begin >= 4000 && b.end <= 4004; };
+  CHECK(std::count_if(blocks.begin(), blocks.end(), in_period) == 2);
 }
 
-TEST_CASE("a bound below one block a stream and step is not reached, and ends") {
+TEST_CASE("of too many streams those of compute stay") {
   SimulationSummary summary = Alternating(100);
-  Condense(&summary, 1);
-  CHECK(summary.stages[0].streams[0].blocks.size() == 2);
+  auto& streams = summary.stages[0].streams;
+  streams.push_back({.name = "send", .blocks = streams[0].blocks});
+  SimulationSummary few = summary;
+  Condense(&summary, 150);
+  CHECK(summary.stages[0].streams[0].blocks.size() > 50);
+  CHECK(summary.stages[0].streams[2].blocks.empty());
+  Condense(&few, 300);
+  CHECK(!few.stages[0].streams[2].blocks.empty());
+}
+
+TEST_CASE("blocks know whether the critical path leads through them") {
+  SimulationSummary summary = Alternating(1000), full = summary;
+  Condense(&summary, 100);
+  Condense(&full, 10000);
+  for (const SimulationSummary& s : {summary, full}) {
+    const auto& blocks = s.stages[0].streams[0].blocks;
+    CHECK(std::count_if(blocks.begin(), blocks.end(), [](const auto& b) { return b.critical; }) ==
+          1);
+    CHECK(blocks.back().critical);
+    CHECK(s.critical_path.empty());
+  }
+}
+
+TEST_CASE("a bound below one block a stream is not reached, and ends") {
+  SimulationSummary summary = Alternating(100);
+  Condense(&summary, 0);
+  CHECK(summary.stages[0].streams[0].blocks.size() == 1);
 }
 
 TEST_CASE("JSON tells condensed blocks by their length") {
   SimulationSummary summary = Alternating(1000);
   CHECK(SummaryJson(summary).find("\"F\",0,0,0.0,2.0]") != std::string::npos);
-  Condense(&summary, 2);
+  Condense(&summary, 1);
   CHECK(SummaryJson(summary).find(
-            "\"F\",0,0,0.0,3999.0,2000,3000.0,true,{\"B\":1000.0,\"F\":2000.0}]") !=
+            "\"F\",1,0,4000.0,7999.0,2000,3000.0,true,{\"B\":1000.0,\"F\":2000.0}]") !=
         std::string::npos);
 }
 

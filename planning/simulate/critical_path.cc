@@ -145,7 +145,7 @@ class PathFinder {
  public:
   PathFinder(const SimulatedRun& run, const Firings& firings, CriticalPath* path)
       : run_(run), firings_(firings), path_(*path) {
-    path_.skipped_seconds.assign(run.net.specs.size(), 0);
+    path_.skipped.assign(run.repeats.size(), {std::vector<double>(run.net.specs.size(), 0)});
   }
 
   void Find() {
@@ -181,8 +181,9 @@ class PathFinder {
 
   void Add(const Piece& piece, int64_t times) {
     const auto n = static_cast<double>(times);
-    path_.skipped_seconds[piece.actor] += n * piece.seconds;
-    path_.skipped_messages += n * piece.waited;
+    CriticalPath::Skipped& skipped = path_.skipped[repeat_];
+    skipped.seconds[piece.actor] += n * piece.seconds;
+    skipped.waited += n * piece.waited;
     if (times == 1) pieces_.push_back(piece);
   }
 

@@ -15,12 +15,16 @@ struct CriticalFiring {
 };
 
 struct CriticalPath {
+  // Sums over the firings in the periods that a repeat of the run stands for.
+  struct Skipped {
+    std::vector<double> seconds;  // by concrete actor
+    double waited = 0;
+  };
   // The path from the first firing of the run to the firing that ended last; each began when the
   // one before it ended (or a message later). Firings in periods that the simulator skipped are not
-  // listed, but they count in the two sums below.
+  // listed, but summed.
   std::vector<CriticalFiring> firings;
-  std::vector<double> skipped_seconds;  // by concrete actor
-  double skipped_messages = 0;
+  std::vector<Skipped> skipped;  // by repeat of the run
   // By concrete actor: the seconds by which any one of its firings may end later without a later
   // end of the run, if all other durations stay the same.
   std::vector<double> slack;

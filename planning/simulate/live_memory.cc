@@ -136,15 +136,32 @@ std::vector<LiveMemory> FindLiveMemory(const proto::Plan& plan, const SimulatedR
   return all;
 }
 
-std::vector<LiveMemory::Point> Coarsened(const LiveMemory& memory, int points) {
-  const double end = memory.curve.back().time;
-  if (static_cast<int>(memory.curve.size()) <= points || end <= 0) return memory.curve;
+std::vector<LiveMemory::Point> Coarsened(const LiveMemory& memory, const SimulatedRun& run,
+                                         int points) {
+  // The time without the skipped periods before it.
+  const auto simulated = [&](double time) {
+    double left = time;
+    for (const SimulatedRun::Repeat& repeat : run.repeats) {
+      if (time <= repeat.skipped_begin()) break;
+      left -= std::min(time, repeat.skipped_end()) - repeat.skipped_begin();
+    }
+    return left;
+  };
+  const double last = run.step_ends.size() > 1 ? run.step_ends[run.step_ends.size() - 2] : 0;
+  const double before = simulated(last), end = simulated(memory.curve.back().time);
+  if (static_cast<int>(memory.curve.size()) <= points || end <= before) return memory.curve;
+  const int early = last > 0 ? points / 2 : 0, late = points - early;
+  const auto find_piece = [&](double time) {
+    const double at = simulated(time);
+    if (at < before) return static_cast<int>(at / before * early);
+    return early + std::min(late - 1, static_cast<int>((at - before) / (end - before) * late));
+  };
   std::vector<LiveMemory::Point> coarse;
   int piece = -1;
   for (const LiveMemory::Point& point : memory.curve) {
-    const int of = std::min(points - 1, static_cast<int>(point.time / end * points));
+    const int of = find_piece(point.time);
     if (of != piece) {
-      coarse.push_back({end * of / points, point.bytes});
+      coarse.push_back(point);
       piece = of;
     }
     coarse.back().bytes = std::max(coarse.back().bytes, point.bytes);

@@ -27,8 +27,10 @@ struct LiveMemory {
 std::vector<LiveMemory> FindLiveMemory(const proto::Plan& plan, const SimulatedRun& run,
                                        proto::MemoryKind kind = proto::DEVICE);
 
-// The same curve with at most `points` points: the maximum of each of that many equal pieces of
-// time. The peak stays.
-std::vector<LiveMemory::Point> Coarsened(const LiveMemory& memory, int points);
+// The same curve with about `points` points: the maximum of each of that many pieces of the time
+// that was simulated, which skipped periods are no part of. The last step has half of them, or all
+// if there is no other; pieces of each half are equal. The peak stays.
+std::vector<LiveMemory::Point> Coarsened(const LiveMemory& memory, const SimulatedRun& run,
+                                         int points);
 
 }  // namespace oneflow

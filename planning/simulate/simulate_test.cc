@@ -234,7 +234,7 @@ TEST_CASE("a slot is in use from the firing that fills it to the last that reads
   CHECK(memory[0].curve ==
         std::vector<Point>{{0, 64}, {1, 192}, {4, 192}, {7, 192}, {10, 128}, {13, 64}, {15, 0}});
   // Coarse: the highest of each piece.
-  CHECK(Coarsened(memory[0], 3) == std::vector<Point>{{0, 192}, {5, 192}, {10, 128}});
+  CHECK(Coarsened(memory[0], run, 3) == std::vector<Point>{{0, 192}, {7, 192}, {10, 128}});
 }
 
 // By stream, the actors that it fired, in order.

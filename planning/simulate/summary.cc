@@ -7,6 +7,7 @@
 #include "oneflow_core/plan/plan_lookup.h"
 #include "planning/simulate/critical_path.h"
 #include "planning/simulate/run_figures.h"
+#include "planning/simulate/step_parts.h"
 
 namespace oneflow {
 namespace {
@@ -32,6 +33,7 @@ class Summarizer {
     const Utilization use = FindUtilization(run_);
     summary->bubble = use.bubble;
     summary->bubble_over_busy = use.bubble_over_busy;
+    summary->parts = FindStepParts(plan_, run_, use);
     summary->moves_to_host = MovesToHost(run_);
     for (int stage = 0; stage < run_.net.own.size(); ++stage) {
       SimulationSummary::Device& device = summary->stages.emplace_back();
@@ -39,7 +41,7 @@ class Summarizer {
       device.devices = summary->devices / run_.net.own.size();
       device.time = use.devices[stage];
       device.peak_bytes = memory[stage].peak_bytes;
-      device.memory = Coarsened(memory[stage], kMemoryPoints);
+      device.memory = Coarsened(memory[stage], run_, kMemoryPoints);
       for (const proto::StageMemory& planned : plan_.memory()) {
         if (planned.stage() != stage || planned.kind() != proto::DEVICE) continue;
         device.arena_bytes += planned.arena_bytes();
@@ -63,7 +65,7 @@ class Summarizer {
       device.host_arena_bytes = planned.arena_bytes();
       device.host_persistent_bytes = planned.persistent_bytes();
       device.host_peak_bytes = memory[device.stage].peak_bytes;
-      device.host_memory = Coarsened(memory[device.stage], kMemoryPoints);
+      device.host_memory = Coarsened(memory[device.stage], run_, kMemoryPoints);
     }
   }
 
@@ -92,17 +94,32 @@ class Summarizer {
         [](const auto& a, const auto& b) { return a.seconds_a_step > b.seconds_a_step; });
   }
 
+  // Lists the path of the run, and sums its part in the last step.
   void AddPath(const CriticalPath& path, SimulationSummary* summary) const {
-    for (size_t a = 0; a < path.skipped_seconds.size(); ++a) {
-      if (path.skipped_seconds[a] > 0)
-        summary->critical_seconds[KernelName(a)] += path.skipped_seconds[a];
+    const std::vector<double>& ends = run_.step_ends;
+    const double from = ends.size() > 1 ? ends[ends.size() - 2] : 0;
+    const std::vector<std::string_view> work = FindWork(plan_, run_);
+    const auto add = [&](std::string_view kind, const std::string& kernel, double seconds) {
+      if (seconds <= 0) return;
+      seconds /= static_cast<double>(run_.steps_a_round);
+      summary->critical_seconds[kernel] += seconds;
+      summary->critical_kinds[std::string(kind)][kernel] += seconds;
+      summary->critical_step_seconds += seconds;
+    };
+    double waited = 0;
+    // No period leads from step to step: orders repeat within one.
+    for (size_t r = 0; r < path.skipped.size(); ++r) {
+      if (run_.repeats[r].skipped_begin() < from) continue;
+      for (size_t a = 0; a < work.size(); ++a) {
+        add(work[a], KernelName(a), path.skipped[r].seconds[a]);
+      }
+      waited += path.skipped[r].waited;
     }
-    double waited = path.skipped_messages;
     for (const CriticalFiring& at : path.firings) {
       const SimulatedRun::Span span = run_.FindSpan(at.actor, at.firing);
       const ActorSpec& spec = run_.net.specs[at.actor];
-      summary->critical_seconds[KernelName(at.actor)] += span.end - span.begin;
-      waited += at.waited;
+      add(work[at.actor], KernelName(at.actor), span.end - std::max(from, span.begin));
+      waited += std::clamp(span.begin - from, 0.0, at.waited);
       const StreamOrder& stream = run_.net.streams[run_.net.stream_of[at.actor]];
       const int64_t a_step = run_.net.firings[at.actor];
       const SimulationSummary::Block block{SegmentName(at.actor), at.firing % a_step,
@@ -114,7 +131,7 @@ class Summarizer {
         pieces.push_back({static_cast<int>(spec.rank), stream.name, block});
       }
     }
-    if (waited > 0) summary->critical_seconds["(waiting)"] = waited;
+    add("waiting", "(waiting)", waited);
   }
 
  private:

@@ -15,6 +15,7 @@
 #include "planning/simulate/process_traffic.h"
 #include "planning/simulate/simulate.h"
 #include "planning/simulate/simulate_on.h"
+#include "planning/simulate/step_parts.h"
 #include "planning/simulate/utilization.h"
 #include "proto/plan.pb.h"
 
@@ -83,6 +84,7 @@ struct SimulationSummary {
   double step_seconds = 0, seconds = 0;
   Band band;                                // of step_seconds; set by the caller
   double bubble = 0, bubble_over_busy = 0;  // Utilization
+  std::vector<StepPart> parts;              // of a step
   bool moves_to_host = false;               // MovesToHost
   std::optional<double> imbalance;          // for which a mixture that drops nothing is priced
   double flops_a_device_second = 0;         // all that is computed, on average over the stages
@@ -94,8 +96,12 @@ struct SimulationSummary {
   std::vector<Actor> actors;              // the costliest first
   std::vector<PathPiece> critical_path;   // of the full run
   std::optional<ProcessTraffic> traffic;  // set by the caller, for a plan in several processes
-  // Of the path, by kernel; "(waiting)": for messages, or to be issued.
+  // Of the path from the end of the step before the last one on, so of one step: by kernel;
+  // "(waiting)": for messages, or to be issued. The same by what the kernel does (FindWork), or
+  // "waiting"; and the sum of them.
   std::map<std::string, double> critical_seconds;
+  std::map<std::string, std::map<std::string, double>> critical_kinds;
+  double critical_step_seconds = 0;
 };
 
 // `cluster`: its name. Requires the plan that was simulated.

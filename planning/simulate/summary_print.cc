@@ -119,7 +119,9 @@ Json PathJson(const SimulationSummary& summary) {
     json.insert(json.begin(), {path[i].stage, path[i].stream});
     pieces.push_back(std::move(json));
   }
-  return {{"seconds_by_kernel", summary.critical_seconds},
+  return {{"seconds", summary.critical_step_seconds},
+          {"seconds_by_kernel", summary.critical_seconds},
+          {"seconds_by_kind", summary.critical_kinds},
           {"blocks", std::move(pieces)},
           {"blocks_left_out", left_out}};
 }
@@ -226,11 +228,12 @@ std::string PathText(const SimulationSummary& summary) {
     kernels.push_back({seconds, kernel});
   }
   std::sort(kernels.rbegin(), kernels.rend());
-  std::string text = absl::StrCat("critical path of the run, ", TimeText(summary.seconds), ":");
+  std::string text =
+      absl::StrCat("critical path of a step, ", TimeText(summary.critical_step_seconds), ":");
   for (size_t i = 0; i < std::min(kRows, kernels.size()); ++i) {
     if (kernels[i].first <= 0) break;
     absl::StrAppend(&text, i == 0 ? " " : ", ", kernels[i].second, " ",
-                    PercentText(kernels[i].first / summary.seconds));
+                    PercentText(kernels[i].first / summary.critical_step_seconds));
   }
   return text + "\n";
 }
@@ -247,6 +250,15 @@ std::string RatesText(const ModelRates& rates) {
   absl::StrAppend(&text, ", HFU ", PercentText(*rates.hfu));
   const std::string why = WhyAboveAll(*rates.hfu, rates.hfu_hidden);
   return absl::StrCat(text, why.empty() ? "" : "; ", why, "\n");
+}
+
+std::string StepPartsText(const SimulationSummary& summary) {
+  std::string text;
+  for (const StepPart& part : summary.parts) {
+    absl::StrAppend(&text, text.empty() ? "a step of a device: " : ", ", part.name, " ",
+                    PercentText(part.seconds / summary.step_seconds));
+  }
+  return text.empty() ? text : text + "\n";
 }
 
 std::string StepsText(const SimulationSummary& summary) {
@@ -271,6 +283,7 @@ std::string SummaryJson(const SimulationSummary& summary) {
                {"bubble_over_busy", summary.bubble_over_busy},
                {"flops_a_device_second", summary.flops_a_device_second},
                {"tokens_per_second_per_device", summary.device_tokens_a_second}};
+  for (const StepPart& part : summary.parts) json["step_parts"][part.name] = part.seconds;
   if (summary.rates) AddRates(*summary.rates, &json);
   if (summary.imbalance) json["imbalance"] = *summary.imbalance;
   if (summary.sharing) {
@@ -300,6 +313,7 @@ std::string SummaryText(const SimulationSummary& summary) {
       summary.device_tokens_a_second > 0
           ? " and " + DigitsText(std::llround(summary.device_tokens_a_second)) + " tokens/s"
           : "");
+  text += StepPartsText(summary);
   if (summary.rates) text += RatesText(*summary.rates);
   if (summary.imbalance) {
     absl::StrAppendFormat(&text, "experts: priced at an imbalance of %.4g (docs/moe.md)\n",

@@ -175,7 +175,7 @@ class ExpertsCliTest(FolderCase):
         run("compile", "--graph=slots.textproto", "--mesh=expert=4", "--batch=8", f"--memory={memory}", "--out=x.plan", cwd=self.dir)
         page = Page(run("explain", "--graph=wide.textproto", "--mesh=expert=4", "--batch=8", "--format=html", cwd=self.dir)[0])
         self.assertEqual(page.json()["step_seconds"], usual["step_seconds"])
-        self.assertRegex(page.json("plan")["price"], "^at an imbalance of experts of 1.25, .* at the worst$")
+        self.assertRegex(page.json("plan")["facts"][-1], "^at an imbalance of experts of 1.25, .* at the worst$")
         # A price that does not fit says that it is one.
         self.assertIn("experts priced at an imbalance of 1.5: memory of stage 0: needs ",
                       self.price("--memory=1MiB", "--imbalance=1.5", code=2)[1])
@@ -243,7 +243,7 @@ class ExpertsCliTest(FolderCase):
             with self.subTest(memory):
                 said = run(*front, f"--memory={memory}", "--format=html", "--out=front" + memory, cwd=self.dir)[0]
                 folder = f"front{memory}/"
-                self.assertRegex(page(folder + "plan-1.html").json("plan")["price"], words)
+                self.assertRegex(page(folder + "plan-1.html").json("plan")["facts"][-1], words)
                 index = self.read(folder + "index.html").decode()
                 self.assertEqual(Page(index).problems, [])
                 self.assertIn("priced at an imbalance of 1.25", index)

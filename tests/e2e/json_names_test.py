@@ -12,7 +12,8 @@ import unittest
 from tests.e2e.cli import run
 
 GOLDEN = "tests/e2e/json_names.txt"
-NAMED_BY_DATA = ("mesh", "seconds_by_kernel", "split", "bytes", "exchanges", "choices")  # their members are axes, kernels, stages, flags
+# Their members are axes, kernels, kinds of work, stages, flags.
+NAMED_BY_DATA = ("mesh", "seconds_by_kernel", "seconds_by_kind", "step_parts", "split", "bytes", "exchanges", "choices")
 LETTERS = {bool: "b", int: "i", float: "f", str: "s", type(None): "null"}
 
 

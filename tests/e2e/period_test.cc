@@ -69,6 +69,10 @@ void CheckSums(const proto::Plan& plan, const SimulatedRun& skipped, const Simul
   }
   CHECK(FindCriticalPath(skipped).slack == FindCriticalPath(full).slack);
   const SimulationSummary s = Summarize(plan, "", skipped), t = Summarize(plan, "", full);
+  CHECK(s.critical_step_seconds == Approx(t.critical_step_seconds).epsilon(1e-9));
+  CHECK(s.critical_kinds.size() == t.critical_kinds.size());
+  REQUIRE(s.parts.size() == t.parts.size());
+  for (size_t i = 0; i < s.parts.size(); ++i) CHECK(s.parts[i].seconds == t.parts[i].seconds);
   REQUIRE(s.critical_seconds.size() == t.critical_seconds.size());
   for (const auto& [kernel, seconds] : t.critical_seconds) {
     INFO(kernel);

@@ -122,8 +122,10 @@ class SimulateTest(TwoStagesCase):
             self.assertEqual(result["steps"], 3)
             self.assertLess(result["step_seconds"], result["seconds"])
             self.assertTrue(0 < result["bubble"] < 1)
-            path = sum(result["critical_path"]["seconds_by_kernel"].values())
-            self.assertAlmostEqual(path / result["seconds"], 1, places=9)
+            path = result["critical_path"]
+            for sums in ([path["seconds"]], path["seconds_by_kernel"].values(), result["step_parts"].values(),
+                         (s for kind in path["seconds_by_kind"].values() for s in kind.values())):
+                self.assertAlmostEqual(sum(sums) / result["step_seconds"], 1, places=9)
             for stage in result["stages"]:
                 self.assertLessEqual(stage["peak_register_bytes"], stage["arena_bytes"] - stage["persistent_bytes"])
                 compute = next(s for s in stage["streams"] if s["name"] == "compute")

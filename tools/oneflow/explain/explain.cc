@@ -25,6 +25,7 @@
 #include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/explain/headline.h"
 #include "tools/oneflow/explain/model_memory.h"
+#include "tools/oneflow/explain/plan_origin.h"
 #include "tools/oneflow/explain/simulated_page.h"
 
 namespace oneflow {
@@ -95,7 +96,9 @@ absl::Status Explain(const Arguments& args) {
     }
   } else if (format == "html") {
     ASSIGN_OR_RETURN(const proto::Cluster cluster, ClusterToSimulate(args, plan));
-    ASSIGN_OR_RETURN(text, SimulatedPage(cluster, priced, FLAGS_program, StepsToSimulate(run)));
+    ASSIGN_OR_RETURN(PlanOrigin origin, FindPlanOrigin(args, plan));
+    ASSIGN_OR_RETURN(text, SimulatedPage(cluster, priced, FLAGS_program, StepsToSimulate(run),
+                                         /*live_script=*/"", std::move(origin)));
   } else {
     text = MakeHeadline(priced, ClusterToSimulate(args, plan), DescribeProof(plan)).text + "\n" +
            (FLAGS_full ? PlanText(plan, only) : PlanSummary(plan) + PrecisionText(plan));

@@ -7,13 +7,15 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
+#include "oneflow_core/base/strings.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "oneflow_core/print/band.h"
 #include "oneflow_core/print/fold.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/print/variable_text.h"
+#include "tools/oneflow/explain/page_head.h"
 
 namespace oneflow {
 namespace {
@@ -111,16 +113,6 @@ Json RowJson(const PageRow& row) {
           {"members", std::move(members)}};
 }
 
-// The axes along which devices of a stage differ: name and size.
-Json AxesJson(const proto::Plan& plan) {
-  Json axes = Json::array();
-  for (int axis = 0; axis < plan.mesh().axis_size(); ++axis) {
-    const auto& known = plan.mesh().axis(axis);
-    if (axis != plan.stage_axis()) axes.push_back(Json::array({known.name(), known.size()}));
-  }
-  return axes;
-}
-
 Json VariablesJson(const proto::Plan& plan) {
   const std::vector<VariableLayouts> layouts = FindVariableLayouts(plan);
   return JsonList(GroupVariables(plan, layouts), [&](const VariableGroup& group) {
@@ -144,39 +136,36 @@ std::string With(std::string_view page, std::string_view mark, std::string_view 
 
 std::string PageJson(const proto::Plan& plan, const std::string& proof,
                      const SimulationSummary& summary, const Condensation& condensed,
-                     const std::string& price) {
+                     const std::string& price, const PageFrame& frame) {
   Json rows = Json::array();
   size_t of_kind[2] = {0, 0};  // others, boxing
   for (const PageRow& row : MakeRows(summary)) {
     if (++of_kind[row.actors[0]->boxing ? 1 : 0] <= kMostRows) rows.push_back(RowJson(row));
   }
-  const Json json = {{"mesh", MeshText(plan.mesh())},
-                     {"batch", plan.recipe().batch()},
-                     {"micro_batches", plan.recipe().micro_batches()},
-                     {"schedule", ScheduleName(plan)},
-                     {"precision", plan.recipe().precision() == proto::BF16 ? "bf16" : "f32"},
-                     {"compared", BandText(summary.band)},
-                     {"price", price},
-                     {"proof", proof},
+  const Json json = {{"title", PageTitle(plan, summary)},
+                     {"head", PageHead(summary, frame.device)},
+                     {"facts", PageFacts(plan, summary, proof, price)},
+                     {"command", frame.origin.command},
+                     {"recipe", frame.origin.recipe},
                      {"fingerprint", plan.fingerprint()},
-                     {"condensed",
-                      {{"seconds", condensed.seconds},
-                       {"blocks", condensed.blocks},
-                       {"pieces", condensed.pieces}}},
+                     {"condensed", {{"seconds", condensed.seconds}, {"blocks", condensed.blocks}}},
                      {"rows", std::move(rows)},
-                     {"axes", AxesJson(plan)},
                      {"variables", VariablesJson(plan)}};
   return JsonText(json);
 }
 
 std::string ExplainPage(const proto::Plan& plan, const std::string& proof,
-                        SimulationSummary summary, const std::string& price) {
+                        SimulationSummary summary, const std::string& price,
+                        std::string_view live_script, const PageFrame& frame) {
   const Condensation condensed = Condense(&summary, kMostBlocks);
   // The JSON comes last: no mark is looked for in what the user has named.
-  std::string page = With(kPage, "@SCRIPT@", kScript);
+  std::string page = With(
+      kPage, "@LIVE@",
+      live_script.empty() ? "" : absl::StrCat("<script>\n", ToAbsl(live_script), "</script>\n"));
+  page = With(page, "@SCRIPT@", kScript);
   const size_t facts = page.find("@PLAN@");
   const std::string tail = page.substr(facts + 6);
-  return page.substr(0, facts) + InScript(PageJson(plan, proof, summary, condensed, price)) +
+  return page.substr(0, facts) + InScript(PageJson(plan, proof, summary, condensed, price, frame)) +
          With(tail, "@SIMULATION@", InScript(SummaryJson(summary)));
 }
 

@@ -20,15 +20,14 @@ namespace {
 constexpr size_t kKernels = 5;        // that are named
 constexpr double kLeastShare = 0.02;  // of a step
 
-// Shares of the critical path of two steps by kernel, the largest first; empty where the run is
+// Shares of the critical path of a step by kernel, the largest first; empty where the run is
 // too long to be played.
 std::vector<std::pair<std::string, double>> TimeByKernel(const OwnPlan& own,
                                                          const proto::Cluster& cluster) {
   const absl::StatusOr<SimulatedRun> run = SimulateProved(cluster, own.plan, "train", /*steps=*/2);
   if (!run.ok()) return {};
   const SimulationSummary summary = Summarize(own.plan, cluster.name(), *run);
-  double all = 0;
-  for (const auto& [kernel, seconds] : summary.critical_seconds) all += seconds;
+  const double all = summary.critical_step_seconds;
   std::vector<std::pair<std::string, double>> shares;
   for (const auto& [kernel, seconds] : summary.critical_seconds) {
     if (all > 0 && seconds >= kLeastShare * all) shares.emplace_back(kernel, seconds / all);

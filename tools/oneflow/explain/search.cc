@@ -32,6 +32,7 @@
 #include "tools/oneflow/explain/emit_plan.h"
 #include "tools/oneflow/explain/emit_schedule.h"
 #include "tools/oneflow/explain/keep_freed_memory.h"
+#include "tools/oneflow/explain/plan_origin.h"
 #include "tools/oneflow/explain/recipe_file.h"
 #include "tools/oneflow/explain/search_largest.h"
 #include "tools/oneflow/explain/search_pareto.h"
@@ -126,14 +127,7 @@ bool ChangesCluster(const Arguments& args) {
 
 // The recipe of a plan, for --out_recipe.
 absl::Status WriteRecipe(const Arguments& args, const proto::Plan& plan) {
-  proto::Model model = args.file.model();
-  if (!FLAGS_graph.empty()) {
-    ASSIGN_OR_RETURN(model, TrainedFromFlags(args));
-    model.set_graph(FLAGS_graph);
-  }
-  if (!FLAGS_graph.empty() && NamesModel(FLAGS_graph)) {
-    ASSIGN_OR_RETURN(model, SayNamedModel(args, FLAGS_graph));
-  }
+  ASSIGN_OR_RETURN(const proto::Model model, ModelFromFlags(args));
   const std::string cluster = ChangesCluster(args) ? FLAGS_out : FLAGS_cluster;
   const std::string text =
       RecipeFileText("Made by oneflow search.", MakeRecipeFile(plan, model, cluster));

@@ -29,8 +29,8 @@ namespace fs = std::filesystem;
 // Compiles the point's plan once more, and writes it and its page, `name`.plan and `name`.html. A
 // plan that is written has room for any routing of experts: where that does not fit, there is only
 // the page of the price.
-absl::StatusOr<PointPage> WritePoint(const SearchSpec& spec, const ParetoPoint& point,
-                                     const std::string& name) {
+absl::StatusOr<PointPage> WritePoint(const SearchSpec& spec, const ResultFrame& frame,
+                                     const ParetoPoint& point, const std::string& name) {
   PlanRequest any = CandidateRequest(spec.given, point.plan.candidate), request = any;
   SetUsableBytes(point.capacity, request.cluster.mutable_device());
   ASSIGN_OR_RETURN(Planned planned, MakePlan(spec.source, request));
@@ -50,7 +50,9 @@ absl::StatusOr<PointPage> WritePoint(const SearchSpec& spec, const ParetoPoint& 
   }
   const std::string path = FLAGS_out + "/" + name;
   if (page.why_no_plan.empty()) RETURN_IF_ERROR(WritePlan(priced.plan, path + ".plan"));
-  ASSIGN_OR_RETURN(const std::string text, SimulatedPage(request.cluster, priced, "train", 2));
+  ASSIGN_OR_RETURN(const std::string text,
+                   SimulatedPage(request.cluster, priced, "train", 2, /*live_script=*/"",
+                                 {"oneflow compile " + PointFlags(frame, point), ""}));
   RETURN_IF_ERROR(WriteFile(path + ".html", text));
   return page;
 }
@@ -63,7 +65,7 @@ absl::Status WritePages(const SearchSpec& spec, const ResultFrame& frame,
   for (size_t i = 0; i < result.points.size(); ++i) {
     if (!result.points[i].on_front) continue;
     const std::string name = absl::StrCat("plan-", ++number);
-    ASSIGN_OR_RETURN(pages[i], WritePoint(spec, result.points[i], name));
+    ASSIGN_OR_RETURN(pages[i], WritePoint(spec, frame, result.points[i], name));
     if (pages[i].why_no_plan.empty()) continue;
     std::printf("no %s.plan: %s\n", name.c_str(), pages[i].why_no_plan.c_str());
   }

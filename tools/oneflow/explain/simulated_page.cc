@@ -1,5 +1,7 @@
 #include "tools/oneflow/explain/simulated_page.h"
 
+#include <utility>
+
 #include "oneflow_core/base/status.h"
 #include "planning/simulate/model_rates.h"
 #include "planning/simulate/run_figures.h"
@@ -11,7 +13,8 @@
 namespace oneflow {
 
 absl::StatusOr<std::string> SimulatedPage(const proto::Cluster& cluster, const PricedPlan& priced,
-                                          std::string_view program, int64_t steps) {
+                                          std::string_view program, int64_t steps,
+                                          std::string_view live_script, PlanOrigin origin) {
   const proto::Plan& plan = priced.price ? *priced.price : priced.plan;
   ASSIGN_OR_RETURN(const SimulatedRun run, SimulateOn(cluster, plan, program, steps));
   SimulationSummary summary = Summarize(plan, cluster.name(), run);
@@ -19,7 +22,8 @@ absl::StatusOr<std::string> SimulatedPage(const proto::Cluster& cluster, const P
   ASSIGN_OR_RETURN(summary.rates, FindModelRates(plan, program, cluster, summary.step_seconds));
   summary.sharing = FindCoreSharing(cluster, plan);
   if (priced.price) summary.imbalance = priced.imbalance;
-  return ExplainPage(plan, DescribeProof(plan), summary, priced.price ? PriceText(priced) : "");
+  return ExplainPage(plan, DescribeProof(plan), summary, priced.price ? PriceText(priced) : "",
+                     live_script, {std::move(origin), cluster.device()});
 }
 
 }  // namespace oneflow

@@ -8,10 +8,13 @@
 #include "absl/status/statusor.h"
 #include "proto/cluster.pb.h"
 #include "tools/oneflow/cli/plan_flags.h"
+#include "tools/oneflow/explain/plan_origin.h"
 
 namespace oneflow {
 
 absl::StatusOr<std::string> SimulatedPage(const proto::Cluster& cluster, const PricedPlan& priced,
-                                          std::string_view program, int64_t steps);
+                                          std::string_view program, int64_t steps,
+                                          std::string_view live_script = "",
+                                          PlanOrigin origin = {});
 
 }  // namespace oneflow
