@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -170,10 +171,14 @@ std::string PageJson(const proto::Plan& plan, const std::string& proof,
 }
 
 std::string ExplainPage(const proto::Plan& plan, const std::string& proof,
-                        SimulationSummary summary, const std::string& price) {
+                        SimulationSummary summary, const std::string& price,
+                        std::string_view live_script) {
   const Condensation condensed = Condense(&summary, kMostBlocks);
   // The JSON comes last: no mark is looked for in what the user has named.
-  std::string page = With(kPage, "@SCRIPT@", kScript);
+  std::string page =
+      With(kPage, "@LIVE@",
+           live_script.empty() ? "" : absl::StrCat("<script>\n", live_script, "</script>\n"));
+  page = With(page, "@SCRIPT@", kScript);
   const size_t facts = page.find("@PLAN@");
   const std::string tail = page.substr(facts + 6);
   return page.substr(0, facts) + InScript(PageJson(plan, proof, summary, condensed, price)) +

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "planning/simulate/condense.h"
 #include "planning/simulate/summary.h"
@@ -19,9 +20,12 @@
 namespace oneflow {
 
 // `proof`: the line on it, as of PlanSummary. `price`: what memory and times are priced at
-// (PriceText); "" where the plan has no price.
+// (PriceText); "" where the plan has no price. `live_script`: JavaScript that runs when the page is
+// drawn and may fill its section "live"; the head of page.js lists what it may use. Requires that
+// it does not hold the end of a script element.
 std::string ExplainPage(const proto::Plan& plan, const std::string& proof,
-                        SimulationSummary summary, const std::string& price = "");
+                        SimulationSummary summary, const std::string& price = "",
+                        std::string_view live_script = "");
 
 // {"mesh", "batch", "micro_batches", "schedule", "precision", "compared": the words
 // behind the time of a step, "price", "proof", "fingerprint", "condensed",

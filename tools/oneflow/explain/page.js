@@ -1,6 +1,15 @@
 "use strict";
 // Draws the page of `explain --format=html` from its two JSON elements. The functions up to "The
 // page" depend on their arguments alone.
+//
+// A script may follow (`live_script` of explain_page.h): an element of its own, so an error in it
+// leaves the page as it is. It runs when the page is drawn and may use
+//   #live                                 an empty hidden section under the head, which no other code changes
+//   data, plan                            the two JSON objects
+//   seconds(s), bytes(n), percent(share)  numbers as text
+//   node(parent, name, attributes, text)  appends an element, of SVG inside an svg, and returns it
+//   setFacts(list, facts)                 replaces the content of a dl by facts of [name, value, a smaller note or ""]
+//   table(id, rows, columns)              replaces the content of the element by a table; columns: [title, text of a row, class]
 
 const WORDS = { P: "prefetch", F: "forward", B: "backward", W: "weight gradients", U: "update" };
 const LETTERS = Object.keys(WORDS);
@@ -184,6 +193,16 @@ function node(parent, name, attributes, text) {
   return parent.appendChild(made);
 }
 
+function setFacts(list, facts) {
+  list.replaceChildren();
+  for (const [name, value, note] of facts) {
+    const fact = node(list, "div", {});
+    node(fact, "dt", {}, name);
+    node(fact, "dd", {}, value);
+    if (note) node(fact, "dd", { class: "note" }, note);
+  }
+}
+
 function leftMargin(width) { return width < 600 ? 72 : 168; }  // of labels
 
 // An empty drawing in the element, of its width in pixels. Keeps the one that is there: it may have the focus.
@@ -211,11 +230,7 @@ function patterns(svg, id) {
 function header() {
   document.title = pageTitle(data, plan);
   document.getElementById("title").textContent = `${data.model} on ${data.cluster}`;
-  for (const [name, value] of planFacts(data, plan)) {
-    const fact = node(document.getElementById("facts"), "div", {});
-    node(fact, "dt", {}, name);
-    node(fact, "dd", {}, value);
-  }
+  setFacts(document.getElementById("facts"), planFacts(data, plan));
   const { seconds: longest, blocks } = plan.condensed;
   document.getElementById("condensed").textContent = longest === 0 ? "" :
     `There are ${blocks.toLocaleString("en")} blocks. Neighbours that together last no longer than ${seconds(longest)} are drawn as one, in ` +
@@ -426,7 +441,9 @@ function steps() {
 
 // `columns`: [title, text of a row, class, what draws below the text]. Rows with several members show them at a click.
 function table(id, rows, columns, membersOf) {
-  const made = node(document.getElementById(id), "table", {});
+  const parent = document.getElementById(id);
+  parent.replaceChildren();
+  const made = node(parent, "table", {});
   const head = node(node(made, "thead", {}), "tr", {});
   for (const [title, , kind] of columns) node(head, "th", { class: kind || "" }, title);
   const body = node(made, "tbody", {});

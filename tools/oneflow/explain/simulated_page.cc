@@ -11,7 +11,8 @@
 namespace oneflow {
 
 absl::StatusOr<std::string> SimulatedPage(const proto::Cluster& cluster, const PricedPlan& priced,
-                                          std::string_view program, int64_t steps) {
+                                          std::string_view program, int64_t steps,
+                                          std::string_view live_script) {
   const proto::Plan& plan = priced.price ? *priced.price : priced.plan;
   ASSIGN_OR_RETURN(const SimulatedRun run, SimulateOn(cluster, plan, program, steps));
   SimulationSummary summary = Summarize(plan, cluster.name(), run);
@@ -19,7 +20,8 @@ absl::StatusOr<std::string> SimulatedPage(const proto::Cluster& cluster, const P
   ASSIGN_OR_RETURN(summary.rates, FindModelRates(plan, program, cluster, summary.step_seconds));
   summary.sharing = FindCoreSharing(cluster, plan);
   if (priced.price) summary.imbalance = priced.imbalance;
-  return ExplainPage(plan, DescribeProof(plan), summary, priced.price ? PriceText(priced) : "");
+  return ExplainPage(plan, DescribeProof(plan), summary, priced.price ? PriceText(priced) : "",
+                     live_script);
 }
 
 }  // namespace oneflow

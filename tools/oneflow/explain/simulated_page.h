@@ -12,6 +12,7 @@
 namespace oneflow {
 
 absl::StatusOr<std::string> SimulatedPage(const proto::Cluster& cluster, const PricedPlan& priced,
-                                          std::string_view program, int64_t steps);
+                                          std::string_view program, int64_t steps,
+                                          std::string_view live_script = "");
 
 }  // namespace oneflow
