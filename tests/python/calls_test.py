@@ -73,8 +73,9 @@ class CallsTest(FolderCase):
         self.assertIn(str(raised.exception), told)
 
     def test_notices(self):
-        with self.assertWarnsRegex(of.Warning, "^--shard=weights"):
+        with self.assertWarnsRegex(of.Warning, "^--shard=weights") as warned:
             of.compile(self.model, batch=4, shard="weights")
+        self.assertEqual(warned.filename, __file__)
         heard = []
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -1,4 +1,6 @@
 """Functions of the package: models, recipes, plans, searches, and what they show; the example of docs/python.md."""
+import array
+import contextlib
 import json
 import os
 import re
@@ -87,8 +89,9 @@ class PlanTest(unittest.TestCase):
 
     def test_search_and_fit(self):
         heard = []
-        given = {"devices": 2, "batch": 4, "cluster": "h100", "fix": [{"tensor": 1}, "context=1"], "budget_seconds": 2}
-        best = of.search(self.model, of.Recipe(precision="bf16"), on_progress=heard.append, **given)
+        model, fix = of.models.gpt(**{**SMALL, "layers": 1}), {"pipe": 1, "tensor": 1, "context": 1, "recompute": "none"}
+        best = of.search(model, of.Recipe(precision="bf16"), on_progress=heard.append, devices=2, batch=4, cluster="h100",
+                         fix=[fix, "shard=none"])
         self.assertTrue(heard and "plan groups" in heard[0])
         self.assertEqual(best[0].recipe.message.precision, of.Recipe(precision="bf16").message.precision)
         self.assertEqual(best[0].plan.step_seconds, best[0].step_seconds)
@@ -96,10 +99,10 @@ class PlanTest(unittest.TestCase):
         self.assertEqual([plan.step_seconds for plan in best], sorted(plan.step_seconds for plan in best))
         self.assertIn(best.simplest, best[:])
         self.assertIn("choices", best._repr_html_())
-        fit = of.fit(self.model, devices="1x2", cluster="h100", batch_tokens=64.0, budget_seconds=1)
+        fit = of.fit(model, devices="1x2", cluster="h100", batch_tokens=64.0, fix=fix)
         self.assertEqual((fit.fits, fit.batch), (True, 8))
         self.assertIn("fits 2 devices", fit._repr_html_())
-        fit = of.fit(self.model, devices=1, cluster="h100", memory="10KB", reserve=0, budget_seconds=1)
+        fit = of.fit(model, devices=1, cluster="h100", memory="10KB", reserve=0, fix=fix)
         self.assertEqual((fit.fits, fit.miss["bytes_too_many"] > 0), (False, True))
         self.assertIn("too many", fit._repr_html_())
 
@@ -117,6 +120,20 @@ class PlanTest(unittest.TestCase):
         made = of.data(text=self.dir / "text.txt", out=self.dir / "data")
         self.assertEqual(made.files[0]["tokens"], 600)
 
+    def test_checkpoints(self):
+        source = "tests/e2e/hugging_face/gpt2"
+        with open(f"{source}/expected.json", encoding="utf-8") as file:
+            expected = json.load(file)
+        (self.dir / "tokens.bin").write_bytes(array.array("H", expected["batch"]).tobytes())
+        imported = of.import_model(source, self.dir / "imported")
+        self.assertEqual(imported.checkpoint, str(self.dir / "imported/step-00000000"))
+        evaluated = of.evaluate(imported.checkpoint, [self.dir / "tokens.bin"], tokenizer="bytes")
+        self.assertAlmostEqual(evaluated.loss, expected["loss"], delta=2e-5)
+        text = of.generate(imported.checkpoint, "The ", tokens=5, tokenizer="bytes", seed=1)
+        self.assertEqual((text, len(text.facts["tokens"])), (text.facts.text, 5))
+        self.assertEqual(of.export(imported.checkpoint, self.dir / "exported").model_type, "gpt2")
+        self.assertEqual(of.compile(self.dir / "exported", batch=2), of.compile(source, batch=2))
+
     def test_the_page_about_it(self):
         with open("docs/python.md", encoding="utf-8") as page:
             blocks = re.findall(r"```python\n(.*?)```", page.read(), re.DOTALL)
@@ -126,7 +143,8 @@ class PlanTest(unittest.TestCase):
         self.addCleanup(os.chdir, before)
         names = {}
         for block in blocks:
-            exec(compile(block, "docs/python.md", "exec"), names)  # pylint: disable=exec-used
+            with contextlib.redirect_stdout(None):
+                exec(compile(block, "docs/python.md", "exec"), names)  # pylint: disable=exec-used
 
 
 if __name__ == "__main__":

@@ -23,6 +23,12 @@ struct Commented {
 
 absl::StatusOr<Commented> RecipeAsked(const Arguments& args) {
   if (!FLAGS_plan.empty()) {
+    for (const auto& [flag, value] : args.flags) {
+      if (flag == "plan" || flag == "out" || flag == "format") continue;
+      return InputError("--" + flag,
+                        "cannot be given together with --plan: the plan has its recipe",
+                        "leave one of the two out");
+    }
     ASSIGN_OR_RETURN(const proto::Plan plan, ReadPlan(FLAGS_plan));
     proto::Model model;
     model.set_graph(FLAGS_plan);

@@ -97,7 +97,10 @@ def hear(sentence: str) -> None:
     """What is done with a notice unless `on_notice` is given: a warning of Python, or a line of logging."""
     begin = "warning: "
     if sentence.startswith(begin):
-        warnings.warn(sentence[len(begin):], EngineWarning, stacklevel=2)
+        frame, level = sys._getframe(), 1
+        while frame.f_back and str(frame.f_globals.get("__name__")).startswith("oneflow_actors"):
+            frame, level = frame.f_back, level + 1
+        warnings.warn(sentence[len(begin):], EngineWarning, stacklevel=level)
     else:
         _log.info("%s", sentence)
 

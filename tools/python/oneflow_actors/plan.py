@@ -122,7 +122,7 @@ class Plan:
         return Recipe._of_plan(self)
 
     def explain(self, name: Optional[str] = None, /, **flags: "Unpack[ExplainFlags]") -> str:
-        """The text of `oneflow explain`; with the name of an op or a tensor the lines about it: its registers (shape, bytes, address),
+        """The text of `oneflow explain`; with the name of an op or a tensor the lines about it in `program` (train): its registers (shape, bytes, address),
         actors, layouts, exchanges.
 
         print(plan.explain("h.0.mlp.gate"))
@@ -130,6 +130,7 @@ class Plan:
         if name is None:
             return explain(self, **flags)
         flags["full"] = True
+        flags.setdefault("program", "train")
         about = re.compile(rf"(?<![\w.]){re.escape(name)}(?![\w])")
         return "\n".join(line for line in explain(self, **flags).split("\n") if about.search(line))
 

@@ -40,12 +40,12 @@ class Found(Facts):
     @property
     def step_seconds(self) -> float:
         """Predicted seconds of a step."""
-        return float(self["step_seconds"])
+        return float(self.get("step_seconds", "nan"))
 
     @property
     def bytes(self) -> int:
         """Bytes of the device that needs most."""
-        return int(self["bytes_a_device"])
+        return int(self.get("bytes_a_device", 0))
 
     @property
     def recipe(self) -> Recipe:
@@ -77,7 +77,8 @@ class SearchResult(Sequence[Found]):
 
     def __init__(self, facts: Dict[str, Any], model: Model) -> None:
         self.facts = Facts(facts)
-        self._found = [Found(plan, model) for plan in facts["plans"]]
+        plans = facts.get("plans", facts.get("points", facts.get("compare", [])))  # of pareto=True, and of compare=
+        self._found = [Found(plan, model) for plan in plans]
 
     @property
     def simplest(self) -> Found:
@@ -96,6 +97,8 @@ class SearchResult(Sequence[Found]):
         return len(self._found)
 
     def __repr__(self) -> str:
+        if not self._found:
+            return "SearchResult(no plans)"
         best = self._found[0]
         return f"SearchResult({len(self)} plans; the fastest: step {seconds_text(best.step_seconds)}, {bytes_text(best.bytes)} a device)"
 
