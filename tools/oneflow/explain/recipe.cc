@@ -67,7 +67,8 @@ absl::Status PrintRecipe(const Arguments& args) {
 Verb RecipeVerb() {
   return {verbs::kRecipe, "print the complete recipe that made a plan, or what flags say",
           "oneflow recipe --plan=gpt.plan --out=gpt.recipe\n"
-          "oneflow recipe --mesh=data=2 --batch=16 --out=data.recipe\n", PrintRecipe};
+          "oneflow recipe --mesh=data=2 --batch=16 --out=data.recipe\n",
+          PrintRecipe};
 }
 
 }  // namespace oneflow

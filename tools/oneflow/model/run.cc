@@ -89,8 +89,7 @@ absl::Status WriteFetched(const FetchedTensors& fetched, const Files& fetches) {
     if (full == fetched.full.end() || (FLAGS_shards && shards == fetched.shards.end()))
       return InputError("--fetch=" + name, "the plan does not fetch all of it", kMend);
     RETURN_IF_ERROR(WriteNpy(file, full->second));
-    RETURN_IF_ERROR(
-        Print(absl::StrCat(file, ": ", name, " ", ToString(full->second.dims), "\n")));
+    RETURN_IF_ERROR(Print(absl::StrCat(file, ": ", name, " ", ToString(full->second.dims), "\n")));
     if (!FLAGS_shards) continue;
     for (const auto& [rank, piece] : shards->second) {
       const std::string shard = ShardFile(file, rank);

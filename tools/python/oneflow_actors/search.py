@@ -5,6 +5,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union, overload
 
 from oneflow_actors.calls import Notice, Progress, Scratch, ask, call_json, flag_text, options, words
+from oneflow_actors.errors import InputError
 from oneflow_actors.facts import Facts, bytes_text, seconds_text, table, text_of
 from oneflow_actors.model import Model, ModelLike, as_model
 from oneflow_actors.plan import Plan
@@ -47,10 +48,15 @@ class Found(Facts):
         """Bytes of the device that needs most."""
         return int(self.get("bytes_a_device", 0))
 
+    def _words(self) -> List[str]:
+        if self["flags"] is None:  # a part of compare= that has no plan
+            raise InputError(str(self.get("none", "no plan was found")))
+        return shlex.split(self["flags"])
+
     @property
     def recipe(self) -> Recipe:
         """Its recipe: what was given and what was found."""
-        recipe = recipe_of_flags(shlex.split(self["flags"]))
+        recipe = recipe_of_flags(self._words())
         recipe._plan = lambda: self.plan
         return recipe
 
@@ -60,7 +66,7 @@ class Found(Facts):
         if self._plan is None:
             scratch = Scratch()
             path = scratch.file("plan")
-            self._plan = Plan(path, scratch, call_json("compile", [*shlex.split(self["flags"]), f"--out={path}"]))
+            self._plan = Plan(path, scratch, call_json("compile", [*self._words(), f"--out={path}"]))
         return self._plan
 
     def row(self, title: str) -> List[str]:
