@@ -80,8 +80,10 @@ class PlanTest(unittest.TestCase):
 
     def test_other_systems(self):
         model = of.models.gpt(preset="gpt2-124m")
-        emitted = of.compile(model, mesh="data=8", batch=64, cluster="h100", device="cuda", precision="bf16").emit("megatron", self.dir / "run")
+        plan = of.compile(model, mesh="data=8", batch=64, cluster="h100", device="cuda", precision="bf16")
+        emitted = plan.emit("megatron", self.dir / "run", steps=77)
         self.assertIn("--global-batch-size 64", emitted["run.sh"])
+        self.assertIn("--train-iters 77", emitted["run.sh"])
         self.assertEqual((self.dir / "run/run.sh").read_text(encoding="utf-8"), emitted["run.sh"])
         self.assertEqual(emitted.facts.system, "megatron")
         foreign = of.read_foreign(self.dir / "run/run.sh")

@@ -122,8 +122,8 @@ class Plan:
         return Recipe._of_plan(self)
 
     def explain(self, name: Optional[str] = None, /, **flags: "Unpack[ExplainFlags]") -> str:
-        """The text of `oneflow explain`; with the name of an op or a tensor the lines about it in `program` (train): its registers (shape, bytes, address),
-        actors, layouts, exchanges.
+        """The text of `oneflow explain`; with the name of an op or a tensor the lines about it in `program` (train): its
+        registers (shape, bytes, address), actors, layouts, exchanges.
 
         print(plan.explain("h.0.mlp.gate"))
         """
@@ -154,15 +154,18 @@ class Plan:
         """How another plan differs, and what that does to time, bytes and memory."""
         return diff(self, other, **flags)
 
-    def emit(self, system: str, /, folder: Optional[Path] = None) -> Emitted:
+    def emit(self, system: str, folder: Optional[Path] = None, /, **flags: "Unpack[CompileFlags]") -> Emitted:
         """The plan as the configuration of "megatron", "bridge", "torchtitan", "deepspeed" or "accelerate", rounded to what that can;
-        written to `folder` where that is given."""
+        written to `folder` where that is given.
+
+        print(plan.emit("megatron", "run", steps=1000)["run.sh"])
+        """
         scratch = Scratch()
         recipe = scratch.file("recipe.textproto")
         call("recipe", [f"--plan={os.path.abspath(self.path)}", f"--out={recipe}"])
         to = [] if folder is None else [f"--emit_out={os.fspath(folder)}"]
         # The recipe says all, also what acts on nothing in this plan.
-        emitted = call_json("compile", [f"--recipe={recipe}", f"--emit={system}", *to], lambda sentence: None)
+        emitted = call_json("compile", [f"--recipe={recipe}", f"--emit={system}", *to, *words("compile", flags)], lambda sentence: None)
         return Emitted(emitted["emit"])
 
     def __flag__(self) -> str:

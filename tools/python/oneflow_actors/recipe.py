@@ -13,7 +13,7 @@ from oneflow_actors.proto import recipe_pb2
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from oneflow_actors._options import RecipeFlags
+    from oneflow_actors._options import CompileFlags, RecipeFlags
     from oneflow_actors.plan import Emitted, Plan
 
 
@@ -64,7 +64,7 @@ class Recipe:
         with open(path, "w", encoding="utf-8") as file:
             file.write(str(self))
 
-    def emit(self, system: str, /, folder: Union[None, str, "os.PathLike[str]"] = None) -> "Emitted":
+    def emit(self, system: str, folder: Union[None, str, "os.PathLike[str]"] = None, /, **flags: "Unpack[CompileFlags]") -> "Emitted":
         """The configuration of another system, of a recipe that a plan or a search gave; of others `compile(...).emit(...)`.
 
         best[0].recipe.emit("megatron", "run")
@@ -72,7 +72,7 @@ class Recipe:
         if self._plan is None:
             raise InputError("the recipe belongs to no plan, and so has no model; write of.compile(model, recipe).emit(...)",
                              "write of.compile(model, recipe).emit(...)")
-        return self._plan().emit(system, folder)
+        return self._plan().emit(system, folder, **flags)
 
     def __flag__(self) -> str:
         self._scratch = self._scratch or Scratch()
