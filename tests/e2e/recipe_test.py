@@ -145,6 +145,18 @@ class RecipeTest(FolderCase):
         run("recipe", "--plan=made.plan", "--format=json", "--out=made.json", cwd=self.dir)
         self.assertEqual(json.loads(self.read("made.json")), printed)
         self.assertIn("--plan: is missing", run("recipe", cwd=self.dir, code=2)[1])
+        self.assertIn("--batch", run("recipe", "--plan=made.plan", "--batch=4", cwd=self.dir, code=2)[1])
+
+    def test_the_recipe_that_flags_say(self):
+        run("recipe", *FLAGS[:-1], "--out=said.recipe", cwd=self.dir)
+        self.assertIn('recipe {', self.read("said.recipe").decode())
+        self.compile("--recipe=said.recipe", "--cluster=h100", out="said.plan")
+        self.compile(*FLAGS, out="flags.plan")
+        self.assertEqual(self.read("said.plan"), self.read("flags.plan"))
+        shown = run("recipe", "--recipe=r.textproto", "--batch=32", "--format=json", cwd=self.dir)
+        self.assertEqual(json.loads(shown[0])["recipe"]["batch"], "32")
+        self.assertIn("--batch=32 in place of 16", shown[1])
+        self.assertIn("--recompute=ful: ", run("recipe", "--recompute=ful", cwd=self.dir, code=2)[1])
 
     def test_a_plan_keeps_its_cluster(self):
         self.compile(*FLAGS, out="h100.plan")
