@@ -6,7 +6,7 @@ import tempfile
 import unittest
 
 import oneflow_actors
-from tests.e2e.fine_tuning_test import MODEL, make_folder
+from tests.e2e.fine_tuning_case import MODEL, make_folder
 from tools.hf_checks import files
 
 EXAMPLE = os.path.abspath("examples/fine_tune.py")

@@ -14,10 +14,7 @@ def main(folder):
     import _engine  # pylint: disable=import-error,import-outside-toplevel
     print("from typing import TypedDict\n\nfrom oneflow_actors.calls import Flag")
     for verb in VERBS:
-        try:
-            rows = _engine.options(verb)
-        except ValueError:  # a verb that is none of the engine's functions
-            continue
+        rows = _engine.options(verb)
         print(f"\nclass {verb.capitalize()}Flags(TypedDict, total=False):")
         for name, value, sentence, default, _ in rows:
             if name in ("from", "format") and (verb, name) != ("explain", "format"):

@@ -93,7 +93,6 @@ class PyTrainer {
   }
 
   int64_t steps_done() const { return session_->steps_done(); }
-  py::bytes plan() const { return session_->plan().SerializeAsString(); }
   std::vector<std::string> TakeNotices() { return session_->TakeNotices(); }
 
  private:
@@ -131,7 +130,6 @@ void BindTrainer(py::module_& module) {
       .def("tensor", &PyTrainer::Tensor)
       .def("names", &PyTrainer::Names)
       .def("steps_done", &PyTrainer::steps_done)
-      .def("plan", &PyTrainer::plan)
       .def("take_notices", &PyTrainer::TakeNotices);
   module.def("open_trainer", &OpenTrainer);
 }

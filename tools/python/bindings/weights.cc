@@ -12,7 +12,6 @@
 #include "tools/python/bindings/bind.h"
 #include "training/checkpoint/base.h"
 #include "training/checkpoint/checkpoint.h"
-#include "training/trainer/resume.h"
 
 namespace oneflow {
 namespace {
@@ -28,7 +27,6 @@ class PyWeights {
   }
 
   std::string folder() const { return source_->folder(); }
-  py::bytes graph() const { return source_->graph().SerializeAsString(); }
 
   // [(name, shape)], in the order of the graph.
   py::list Names() const {
@@ -86,15 +84,10 @@ py::tuple OpenWeightsForPython(const std::string& path, const std::string& base)
                         std::make_unique<PyWeights>(*std::move(source)));
 }
 
-// (error, (folder, step, seed) or None): of the folder of a step, or the latest in a folder of them.
-py::tuple ReadCheckpointFacts(const std::string& path) {
-  const absl::StatusOr<std::string> folder = FindStepFolder("checkpoint", path, nullptr);
-  if (!folder.ok()) return py::make_tuple(ErrorTuple(folder.status()), py::none());
-  const auto reader = CheckpointReader::Open(*folder);
-  if (!reader.ok()) return py::make_tuple(ErrorTuple(reader.status()), py::none());
-  return py::make_tuple(ErrorTuple(absl::OkStatus()),
-                        py::make_tuple(*folder, (*reader)->step(), (*reader)->seed(),
-                                       py::bytes((*reader)->recipe().SerializeAsString())));
+// (error, step): of the folder of a step.
+py::tuple ReadCheckpointStep(const std::string& folder) {
+  const auto reader = CheckpointReader::Open(folder);
+  return py::make_tuple(ErrorTuple(reader.status()), reader.ok() ? (*reader)->step() : 0);
 }
 
 }  // namespace
@@ -102,11 +95,10 @@ py::tuple ReadCheckpointFacts(const std::string& path) {
 void BindWeights(py::module_& module) {
   py::class_<PyWeights>(module, "Weights")
       .def("folder", &PyWeights::folder)
-      .def("graph", &PyWeights::graph)
       .def("names", &PyWeights::Names)
       .def("load", &PyWeights::Load);
   module.def("open_weights", &OpenWeightsForPython);
-  module.def("checkpoint_facts", &ReadCheckpointFacts);
+  module.def("checkpoint_step", &ReadCheckpointStep);
 }
 
 }  // namespace oneflow

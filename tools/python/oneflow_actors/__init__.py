@@ -21,10 +21,11 @@ from oneflow_actors.recipe import Recipe
 from oneflow_actors.run import run
 from oneflow_actors.search import Fit, Found, SearchResult, fit, search
 from oneflow_actors.text import Generated, generate
+from oneflow_actors.training import Checkpoint, Step, Trainer
 
 __all__ = [
-    "Cluster", "Emitted", "Error", "Facts", "Fit", "Foreign", "Found", "Generated", "Graph", "Init", "InputError", "LimitError", "Model",
-    "Option", "Plan", "Recipe", "SearchResult", "Value", "Warning", "cluster", "clusters", "compile", "constant", "data", "diff",
+    "Checkpoint", "Cluster", "Emitted", "Error", "Facts", "Fit", "Foreign", "Found", "Generated", "Graph", "Init", "InputError", "LimitError", "Model",
+    "Option", "Plan", "Recipe", "SearchResult", "Step", "Trainer", "Value", "Warning", "cluster", "clusters", "compile", "constant", "data", "diff",
     "evaluate", "explain", "export", "fit", "generate", "import_model", "models", "normal", "ones", "options", "read_foreign", "run",
     "search", "simulate", "uniform", "verify", "zeros",
 ]

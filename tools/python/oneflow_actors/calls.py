@@ -17,6 +17,8 @@ from oneflow_actors.errors import Warning as EngineWarning
 from oneflow_actors.errors import error_for
 
 _log = logging.getLogger("oneflow_actors")
+# Templates of chats are rendered, and tables read, by this Python and its packages.
+os.environ.setdefault("ONEFLOW_PYTHON", sys.executable)
 
 
 class SupportsFlag(Protocol):
@@ -106,7 +108,7 @@ def hear(sentence: str) -> None:
 
 
 @contextlib.contextmanager
-def _listener(on_progress: Progress) -> Iterator[Optional[Callable[[str], None]]]:
+def listener(on_progress: Progress) -> Iterator[Optional[Callable[[str], None]]]:
     """A function of one sentence. True or "tqdm": a line of tqdm where it is installed, else lines of stderr."""
     if on_progress is None or on_progress is False:
         yield None
@@ -144,7 +146,7 @@ class Answer(NamedTuple):
 
 def ask(verb: str, arguments: Sequence[str], on_notice: Notice = None, on_progress: Progress = None) -> Answer:
     """Runs a verb as the command line does. Other threads of Python go on; Ctrl-C ends the verb, then raises KeyboardInterrupt."""
-    with _listener(on_progress) as progress:
+    with listener(on_progress) as progress:
         return Answer(*_engine.call(verb, list(arguments), on_notice or hear, progress))
 
 

@@ -174,9 +174,9 @@ class Checkpoint(Mapping[str, "Array"]):
     @property
     def step(self) -> int:
         """The step that the checkpoint is of."""
-        error, facts = _engine.checkpoint_facts(self.path)
+        error, step = _engine.checkpoint_step(self.path)
         _check(*error)
-        return int(facts[1])
+        return step
 
     @property
     def shapes(self) -> Dict[str, Tuple[int, ...]]:
