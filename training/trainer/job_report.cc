@@ -73,6 +73,16 @@ void JobReport::Standstill(const std::string& why) {
   if (!dir_.empty()) Write();
 }
 
+std::map<int, std::map<std::string, double>> JobReport::waits() const {
+  const std::lock_guard lock(mutex_);
+  return waits_;
+}
+
+std::string JobReport::standstill() const {
+  const std::lock_guard lock(mutex_);
+  return standstill_;
+}
+
 void JobReport::Write() {
   Json json = training_.is_null() ? Json{{"attempt", attempt_}} : training_;
   for (const auto& [rank, groups] : waits_) {

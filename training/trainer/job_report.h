@@ -53,6 +53,9 @@ class JobReport {
   void Waits(const proto::ProcessWaits& waits);
   // Any thread. Why nothing goes on; empty: it goes on. Writes at once.
   void Standstill(const std::string& why);
+  // Any thread. The newest of both: milliseconds of a step by rank, then by group of devices.
+  std::map<int, std::map<std::string, double>> waits() const;
+  std::string standstill() const;
   // Before End, on its thread: members that the outcome has, too.
   void AddToOutcome(nlohmann::ordered_json members) { members_ = std::move(members); }
   // Any process of the attempt. An outcome of a later attempt stays.
@@ -64,7 +67,7 @@ class JobReport {
 
   const std::string dir_;
   const int64_t attempt_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   nlohmann::ordered_json members_;                      // the outcome's members; null: none
   nlohmann::ordered_json training_;                     // under mutex_
   std::map<int, std::map<std::string, double>> waits_;  // by rank, group; under mutex_

@@ -63,6 +63,8 @@ absl::StatusOr<Promise> MakePromise(const proto::Plan& plan, const proto::Cluste
                                                traced ? SimulateOptions::kNeverSkip : kSkipAfter));
   const Utilization use = FindUtilization(promise.run);
   promise.step_seconds = promise.run.StepSeconds();
+  promise.cluster = cluster;
+  promise.stages = use.devices;
   promise.mean = Mean(use.devices);
   promise.bubble = use.bubble;
   promise.device_tokens = FindFigures(plan, "train").device_tokens;

@@ -31,7 +31,9 @@ struct Promise {
   // Set by the caller for a promise on --cluster. Without a cluster there is none: the run itself
   // is compared.
   std::optional<Band> band;
-  DeviceTime mean;  // a step's, over the stages
+  proto::Cluster cluster;          // whose rates these are
+  std::vector<DeviceTime> stages;  // a step's, by stage
+  DeviceTime mean;                 // over the stages
   double bubble = 0;
   int64_t device_bytes = 0;  // the largest device's, as planned
   double device_tokens = 0;  // of a step, a device; 0: the graph reads no tokens

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -177,7 +176,7 @@ std::string ExplainPage(const proto::Plan& plan, const std::string& proof,
   // The JSON comes last: no mark is looked for in what the user has named.
   std::string page =
       With(kPage, "@LIVE@",
-           live_script.empty() ? "" : absl::StrCat("<script>\n", live_script, "</script>\n"));
+           live_script.empty() ? "" : "<script>\n" + std::string(live_script) + "</script>\n");
   page = With(page, "@SCRIPT@", kScript);
   const size_t facts = page.find("@PLAN@");
   const std::string tail = page.substr(facts + 6);

@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <csignal>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/serve/http/http_server.h"
 #include "tools/oneflow/train/check_run.h"
 #include "tools/oneflow/train/join.h"
 #include "tools/oneflow/train/prepare_training.h"
@@ -35,7 +37,7 @@ namespace {
 absl::Status TrainTogether(const JobPlacement& placement, const Arguments& args,
                            const proto::Run& run, std::optional<PreparedTraining> prepared,
                            Together& together, JobReport& report, JobWatch& watch,
-                           ProgressPrinter& printer) {
+                           ProgressPrinter& printer, std::unique_ptr<HttpServer> server) {
   ASSIGN_OR_RETURN(std::optional<proto::Plan> received,
                    SharePlan(*together.group, prepared ? &prepared->plan : nullptr, FLAGS_plan));
   if (received) {
@@ -47,7 +49,8 @@ absl::Status TrainTogether(const JobPlacement& placement, const Arguments& args,
   }
   std::optional<LastResort> last_resort;
   if (together.group->count() > 1) last_resort.emplace(together, report);
-  return RunTraining(args, *prepared, placement, *together.group, report, watch, printer);
+  return RunTraining(args, *prepared, placement, *together.group, report, watch, printer,
+                     std::move(server));
 }
 
 // `joins`: whether it has come so far that it joins the others, or begins alone. From then on the
@@ -55,6 +58,11 @@ absl::Status TrainTogether(const JobPlacement& placement, const Arguments& args,
 absl::Status TrainAt(const JobPlacement& placement, const Arguments& args, const proto::Run& run,
                      JobReport& report, bool* joins) {
   RETURN_IF_ERROR(CheckRunHere(run, placement.processes));
+  std::unique_ptr<HttpServer> server;
+  if (run.has_serve() && placement.process == 0) {
+    ASSIGN_OR_RETURN(const ListenAddress address, ParseListenAddress("--serve", run.serve()));
+    ASSIGN_OR_RETURN(server, HttpServer::Bind("--serve", address));
+  }
   ProgressPrinter printer(/*json=*/FLAGS_format == "json");
   std::optional<PreparedTraining> prepared;
   int ranks = 0;
@@ -77,8 +85,8 @@ absl::Status TrainAt(const JobPlacement& placement, const Arguments& args, const
   ASSIGN_OR_RETURN(Together together,
                    JoinOthers(placement, run, prepared ? &prepared->plan : nullptr,
                               std::move(facts), report, &watch));
-  const absl::Status trained =
-      TrainTogether(placement, args, run, std::move(prepared), together, report, watch, printer);
+  const absl::Status trained = TrainTogether(placement, args, run, std::move(prepared), together,
+                                             report, watch, printer, std::move(server));
   printer.EndLine();
   return LeaveTogether(std::move(together), trained, report);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@
 #include "tools/oneflow/cli/backend_flags.h"
 #include "tools/oneflow/cli/interrupt.h"
 #include "tools/oneflow/cli/precision.h"
+#include "tools/oneflow/serve/live_run.h"
 #include "tools/oneflow/train/mixture_text.h"
 #include "tools/oneflow/train/promise_run.h"
 #include "tools/oneflow/train/records_text.h"
@@ -87,7 +89,8 @@ void EndOnSignal(Trainer& trainer, ProgressPrinter& printer, bool writes, bool* 
 
 absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared,
                          const JobPlacement& placement, ProcessGroup& group, JobReport& report,
-                         JobWatch& watch, ProgressPrinter& printer) {
+                         JobWatch& watch, ProgressPrinter& printer,
+                         std::unique_ptr<HttpServer> server) {
   const proto::Plan& plan = prepared.plan;
   const TrainingData& data = prepared.data;
   const bool first = group.IsFirst(), text = first && !printer.json();
@@ -105,11 +108,13 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
   }
 
   StepTimes times;
+  std::optional<LiveRun> live;
   TrainerObserver observer;
   observer.notice = [&](const std::string& sentence) { printer.Notify(sentence); };
   observer.on_step = [&](const TrainedStep& step) {
     times.Add(step.seconds, ProcessSeconds());
     report.Trained(step.step + 1, step.loss, step.tokens_per_second, run.checkpoint_dir());
+    if (live) live->Add(step);
     printer.Show(step);
   };
   observer.on_evaluated = [&](int64_t steps, const MeanLoss& loss) {
@@ -167,6 +172,13 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
   }
   const bool mixed = !data.train.parts().empty();
   if (mixed) PrintLines(text, MixtureText(data.train));
+
+  const std::unique_ptr<HttpServer> serving = std::move(server);  // ends before `live`
+  if (serving != nullptr) {
+    live.emplace(plan, promise, report, LivePage(plan, promise));
+    RETURN_IF_ERROR(serving->Start([&](const std::string& path) { return live->Answer(path); }));
+    printer.Notify("the run is shown at " + serving->Url());
+  }
 
   bool is_known = false;
   interrupt.emplace(
