@@ -3,6 +3,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import urllib.request
 
 from tests.e2e.cli import ONEFLOW, FolderCase, read_metrics, run
 
+BROWSER = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="[^"\\]*",?)+)\})? (-?[0-9.e+-]+|NaN|[+-]Inf)')
 
 
@@ -136,6 +138,24 @@ class ServeTest(FolderCase):
             connection.close()
         with self.assertRaises(ConnectionRefusedError):
             http.client.HTTPConnection("127.0.0.1", port).connect()
+
+    @unittest.skipUnless(BROWSER, "there is no Chromium: `tools/install_deps browser` installs one")
+    def test_a_browser_draws_it(self):
+        process, url = self.start("--serve=0", "--eval_data=text.txt", "--eval_every=5")
+        for size in ["1400,900", "500,900"]:
+            done = subprocess.run([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=" + self.dir + "/browser",
+                                   "--enable-logging=stderr", "--virtual-time-budget=3000", "--window-size=" + size, "--dump-dom", url],
+                                  capture_output=True, text=True, check=True, timeout=120, env=dict(os.environ, HOME=self.dir))
+            self.assertNotIn("CONSOLE", done.stderr)
+            live = done.stdout[done.stdout.index('<section id="live">'):].split("</section>")[0]
+            self.assertRegex(live, r">step [0-9,]+ of 1,000,000, .* left</p>")
+            self.assertEqual(live.count('<path class="curve" d="M'), 2)
+            self.assertIn('<line class="promise"', live)
+            self.assertIn('<circle class="dot"', live)
+            for words in ["<dt>loss</dt>", "<dt>validation loss</dt>", "<h2>Promised and took</h2>", "<small>stage 1, promised</small>"]:
+                self.assertIn(words, live)
+            self.assertNotIn("NaN", live)
+        self.end(process)
 
     def test_process_0_serves_for_all(self):
         process, url = self.start("--serve=127.0.0.1:0", "--processes=2")

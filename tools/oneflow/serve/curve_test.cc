@@ -36,7 +36,9 @@ TEST_CASE("a curve of any length has no more points, in order, and loses no extr
   Curve curve;
   constexpr int64_t kSteps = 123457;
   for (int64_t step = 0; step < kSteps; ++step) {
-    curve.Add(step, step == 77777 ? 9 : step == 1234 ? std::numeric_limits<double>::quiet_NaN() : 1);
+    curve.Add(step, step == 77777  ? 9
+                    : step == 1234 ? std::numeric_limits<double>::quiet_NaN()
+                                   : 1);
     REQUIRE(curve.points().size() <= Curve::kMost);
   }
   CHECK(curve.every() == 128);

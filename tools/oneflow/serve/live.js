@@ -22,7 +22,8 @@
     #live .promise { stroke: var(--m); stroke-dasharray: 5 4; } #live .band { fill: var(--m); fill-opacity: 0.14; }
     #live .wide { overflow-x: auto; } #live table { border-collapse: collapse; width: auto; }
     #live th, #live td { text-align: left; padding: 2px 18px 2px 0; border-bottom: 1px solid var(--line); font-variant-numeric: tabular-nums; }
-    #live .stage { display: grid; grid-template-columns: minmax(0, 11em) minmax(60px, 1fr) minmax(0, 15em); gap: 2px 0.8em; margin: 0.7em 0; align-items: center; }
+    #live .stage { display: grid; grid-template-columns: minmax(0, 15em) minmax(60px, 1fr) minmax(0, 18em); gap: 2px 0.8em; margin: 0.7em 0; align-items: center; }
+    @media (max-width: 700px) { #live .stage { grid-template-columns: minmax(0, 9em) minmax(40px, 1fr) minmax(0, 7em); } }
     #live .stage small { overflow-wrap: anywhere; }
     #live .bar { display: flex; height: 11px; background: var(--line); overflow: hidden; border-radius: 2px; }
     #live .bar i { display: block; height: 100%; } #live .works { background: var(--l); } #live .waits { background: var(--m); }
@@ -115,7 +116,7 @@
     const marks = (dots?.step ?? []).map((step, i) => [step, dots.last[i]]).filter(([, value]) => is(value));
     if (marks.length > 1) put(svg, "path", { class: "dots", d: path(marks.map(([step, value]) => [x(step), y(value)])) });
     for (const [step, value] of marks) put(svg, "circle", { class: "dot", r: 3, cx: x(step), cy: y(value) });
-    const say = (p) => { at.textContent = `step ${(p.step + 1).toLocaleString("en")}: ${text(p.last)}${curve.low ? `, ${text(p.low)} to ${text(p.high)} in ${curve.every} steps` : ""}`; };
+    const say = (p) => { at.textContent = `step ${(p.step + 1).toLocaleString("en")}: ${text(p.last)}${p.low < p.high ? `, ${text(p.low)} to ${text(p.high)} in ${curve.every} steps` : ""}`; };
     svg.onpointermove = (event) => {
       const step = from + ((event.clientX - svg.getBoundingClientRect().left - left) / (width - left - right)) * (to - from);
       say(points.reduce((a, b) => (Math.abs(b.step - step) < Math.abs(a.step - step) ? b : a)));
@@ -154,8 +155,10 @@
     stages.replaceChildren();
     if (!is(step) || !run.stages.some((stage) => stage.promised || Object.keys(stage.waits).length)) return;
     put(stages, "h2", {}, "Why stages wait");
-    put(stages, "small", {}, "By stream, how long a step's exchanges wait for other devices, as measured. Those of stream compute keep the stage from " +
-      "computing; others may wait at the same time, and behind kernels. Promised: blue is compute, orange exposed exchange, pale idle.");
+    put(stages, "small", {}, "As measured: how long exchanges of a step wait for other devices, by their stream. Those of stream compute keep the stage from " +
+      "computing; others may wait at the same time, and behind kernels. As promised: of a step, blue computes, orange is exposed exchange, pale is idle.");
+    const scale = Math.max(step, ...run.stages.flatMap((stage) => Object.values(stage.waits)));
+    const words = (stream) => stream.replace(/^(receive|send)\.(\w+)\.(\d+)$/, (_, verb, what, other) => `${verb} ${what} ${verb === "send" ? "to" : "from"} stage ${other}`);
     run.stages.forEach((stage, s) => {
       const made = put(stages, "div", { class: "stage" });
       if (stage.promised) {
@@ -165,7 +168,7 @@
       }
       const waits = Object.entries(stage.waits).sort((a, b) => b[1] - a[1]);
       for (const [stream, w] of waits.slice(0, 5)) {
-        bar(made, stage.promised ? stream : `stage ${s}, ${stream}`, [["waits", w, stream]], step, `${seconds(w)}, ${percent(w / step)}`);
+        bar(made, stage.promised ? words(stream) : `stage ${s}, ${words(stream)}`, [["waits", w, stream]], scale, seconds(w));
       }
     });
   }

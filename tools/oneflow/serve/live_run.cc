@@ -125,7 +125,8 @@ void LiveRun::Add(const TrainedStep& step) {
   }
   figures_.step_times.Add(step.step, step.seconds);
   // The first step warms up.
-  if (figures_.steps > 0) figures_.recent[(figures_.steps - 1) % figures_.recent.size()] = step.seconds;
+  if (figures_.steps > 0)
+    figures_.recent[(figures_.steps - 1) % figures_.recent.size()] = step.seconds;
   ++figures_.steps;
 }
 
@@ -244,9 +245,9 @@ std::string LiveRun::MetricsNow() const {
   for (int rank = 0; rank < mesh_.ranks(); ++rank) {
     const int stage = mesh_.RankToStage(rank);
     const auto add = [&](int64_t bytes, const char* memory) {
-      text.Add(static_cast<double>(bytes), {{"device", absl::StrCat(rank)},
-                                            {"stage", absl::StrCat(stage)},
-                                            {"memory", memory}});
+      text.Add(
+          static_cast<double>(bytes),
+          {{"device", absl::StrCat(rank)}, {"stage", absl::StrCat(stage)}, {"memory", memory}});
     };
     add(stages[static_cast<size_t>(stage)].bytes, "device");
     if (stages[static_cast<size_t>(stage)].host_bytes > 0) {

@@ -57,8 +57,8 @@ class LiveRun {
  private:
   struct Stage {
     int devices = 0;
-    int64_t bytes = 0, host_bytes = 0;   // planned, of a device
-    std::optional<DeviceTime> promised;  // of a step
+    int64_t bytes = 0, host_bytes = 0;    // planned, of a device
+    std::optional<DeviceTime> promised;   // of a step
     std::map<std::string, double> waits;  // seconds of a step, by stream: the mean of its devices
   };
   struct Figures {

@@ -48,9 +48,9 @@ std::string WithoutPort(const std::string& host) {
   return host.substr(0, host.find(':'));
 }
 
-// One connection, as httplib reads and writes it: the head of one request, and the reply, within the
-// limits of http_server.h, and only until `ended`, a file descriptor, becomes readable. Closes its
-// socket.
+// One connection, as httplib reads and writes it: the head of one request, and the reply, within
+// the limits of http_server.h, and only until `ended`, a file descriptor, becomes readable. Closes
+// its socket.
 class Connection final : public httplib::Stream {
  public:
   Connection(int socket, int ended) : socket_(socket), ended_(ended) {
@@ -266,7 +266,8 @@ absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& flag, const 
   std::string host = colon == text.npos ? "" : text.substr(0, colon);
   const bool has_brackets = host.starts_with('[') && host.ends_with(']');
   if (has_brackets) host = host.substr(1, host.size() - 2);
-  const bool is_host = colon == text.npos || (!host.empty() && host.find_first_of("[]/ ") == host.npos);
+  const bool is_host =
+      colon == text.npos || (!host.empty() && host.find_first_of("[]/ ") == host.npos);
   const bool is_plain = has_brackets == absl::StrContains(host, ':');
   if (!is_host || !is_plain || !absl::SimpleAtoi(port, &address.port) || address.port < 0 ||
       address.port > 65535) {

@@ -26,10 +26,11 @@ TEST_CASE("an address is a port, and a host before it") {
   CHECK(parse("0") == "127.0.0.1 0");
   CHECK(parse("host:80") == "host 80");
   CHECK(parse("[::1]:0") == "::1 0");
-  CHECK(parse("8080x") == "--serve=8080x: is not [HOST:]PORT; give a port up to 65535, 0 for any: "
-                          "8080, 0.0.0.0:8080, [::1]:8080");
-  for (const char* bad : {"", ":", ":80", "host", "host:", "65536", "-1", "::1:80", "[::1]", "[h]:80",
-                          "http://host:80", "a b:80"}) {
+  CHECK(parse("8080x") ==
+        "--serve=8080x: is not [HOST:]PORT; give a port up to 65535, 0 for any: "
+        "8080, 0.0.0.0:8080, [::1]:8080");
+  for (const char* bad : {"", ":", ":80", "host", "host:", "65536", "-1", "::1:80", "[::1]",
+                          "[h]:80", "http://host:80", "a b:80"}) {
     INFO(bad);
     CHECK(absl::StrContains(parse(bad), "is not [HOST:]PORT"));
   }
@@ -89,9 +90,9 @@ TEST_CASE("it answers requests within its limits", "[sanitize][threads]") {
   const int port = PortIn(server->Url());
   CHECK(server->Url() == absl::StrCat("http://127.0.0.1:", port, "/"));
   const auto taken = HttpServer::Bind("--serve", {"127.0.0.1", port});
-  CHECK(taken.status().message() ==
-        absl::StrCat("--serve=127.0.0.1:", port, ": another program has this port; give another "
-                     "one, or 0 for any that is free"));
+  CHECK(taken.status().message() == absl::StrCat("--serve=127.0.0.1:", port,
+                                                 ": another program has this port; give another "
+                                                 "one, or 0 for any that is free"));
   CHECK(ExitCode(HttpServer::Bind("--serve", {"192.0.2.1", 0}).status()) == 2);
 
   const auto text = std::make_shared<const std::string>(1 << 20, 'x');
@@ -101,8 +102,9 @@ TEST_CASE("it answers requests within its limits", "[sanitize][threads]") {
               })
               .ok());
   const std::string host = "Host: localhost\r\n";
-  const std::string page = Ask(port, "GET /page?a=b HTTP/1.1\r\n" + host +
-                                         "Accept-Encoding: br, gzip\r\nRange: bytes=0-1,0-1\r\n\r\n");
+  const std::string page =
+      Ask(port, "GET /page?a=b HTTP/1.1\r\n" + host +
+                    "Accept-Encoding: br, gzip\r\nRange: bytes=0-1,0-1\r\n\r\n");
   CHECK(page.starts_with("HTTP/1.1 200 OK\r\n"));
   CHECK(page.ends_with("\r\n\r\n" + *text));
   CHECK(absl::StrContains(page, "Content-Length: 1048576\r\n"));
