@@ -155,8 +155,9 @@
     stages.replaceChildren();
     if (!is(step) || !run.stages.some((stage) => stage.promised || Object.keys(stage.waits).length)) return;
     put(stages, "h2", {}, "Why stages wait");
-    put(stages, "small", {}, "As measured: how long exchanges of a step wait for other devices, by their stream. Those of stream compute keep the stage from " +
-      "computing; others may wait at the same time, and behind kernels. As promised: of a step, blue computes, orange is exposed exchange, pale is idle.");
+    put(stages, "small", {}, "As measured: how long exchanges of a step wait for other devices, from when the stage enters one until it is over, by their " +
+      "stream. Those of stream compute keep the stage from computing; others may wait at the same time, and behind kernels. The stage that waits least " +
+      "is the one that others wait for. As promised: of a step, blue computes, orange is exposed exchange, pale is idle.");
     const scale = Math.max(step, ...run.stages.flatMap((stage) => Object.values(stage.waits)));
     const words = (stream) => stream.replace(/^(receive|send)\.(\w+)\.(\d+)$/, (_, verb, what, other) => `${verb} ${what} ${verb === "send" ? "to" : "from"} stage ${other}`);
     run.stages.forEach((stage, s) => {

@@ -34,7 +34,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr char kLoopbackAddress[] = "127.0.0.1";
-constexpr int kLowestPriority = 19;
+constexpr int kNice = 10;
 
 bool IsAddress(const std::string& host) {
   std::array<uint8_t, 16> bytes = {};
@@ -100,13 +100,13 @@ class Connection final : public httplib::Stream {
   socket_t socket() const override { return 0; }
 
  private:
+  // What is ready is taken, however late: on a busy machine this thread has no processor for long.
   bool Await(int16_t events, Clock::time_point deadline) const {
     for (;;) {
       const auto left =
           std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
       std::array<pollfd, 2> ready = {{{socket_, events, 0}, {ended_, POLLIN, 0}}};
-      if (left <= 0) return false;
-      const int n = poll(ready.data(), ready.size(), static_cast<int>(left));
+      const int n = poll(ready.data(), ready.size(), static_cast<int>(std::max<int64_t>(left, 0)));
       if (n < 0 && errno == EINTR) continue;
       return n > 0 && ready[1].revents == 0;
     }
@@ -202,7 +202,7 @@ class HttpServer::Impl final : private httplib::Server {
 
  private:
   void Serve() {
-    setpriority(PRIO_PROCESS, 0, kLowestPriority);  // on Linux, of this thread
+    setpriority(PRIO_PROCESS, 0, kNice);  // on Linux, of this thread
     for (;;) {
       const int socket = accept4(svr_sock_, nullptr, nullptr, SOCK_CLOEXEC);
       if (socket < 0) {

@@ -8,7 +8,7 @@
 // It has no TLS, no users, no request bodies and no files, and ends a connection after one reply.
 //
 // Invariants:
-//  1. Each of its threads, at the lowest priority, has one connection at a time: what kConnections
+//  1. Each of its threads, at a low priority, has one connection at a time: what kConnections
 //     clients do not leave free waits in the kernel.
 //  2. A connection reads at most kRequestBytes within kRequestTime, and ends after kReplyTime. When
 //     the server ends, it waits for no client.
