@@ -26,7 +26,7 @@
     @media (max-width: 700px) { #live .stage { grid-template-columns: minmax(0, 9em) minmax(40px, 1fr) minmax(0, 7em); } }
     #live .stage small { overflow-wrap: anywhere; }
     #live .bar { display: flex; height: 11px; background: var(--line); overflow: hidden; border-radius: 2px; }
-    #live .bar i { display: block; height: 100%; } #live .works { background: var(--l); } #live .waits { background: var(--m); }
+    #live .bar i { display: block; height: 100%; margin: 0; padding: 0; border: 0; } #live .works { background: var(--l); } #live .waits { background: var(--m); }
     #live .idle { background: var(--m); opacity: 0.45; }`;
 
   const root = document.getElementById("live");

@@ -211,9 +211,9 @@ class HttpServer::Impl final : private httplib::Server {
         if (poll(&ended, 1, errno == EMFILE || errno == ENFILE ? 1000 : 0) > 0) return;
         continue;
       }
-      Connection connection(socket, ended_);
-      bool closed = false;
       try {
+        Connection connection(socket, ended_);
+        bool closed = false;
         process_request(connection, /*close_connection=*/true, closed, nullptr);
       } catch (const std::exception&) {  // out of memory, perhaps: the training goes on
       }
