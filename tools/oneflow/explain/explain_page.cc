@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
+#include "oneflow_core/base/strings.h"
 #include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/band.h"
 #include "oneflow_core/print/fold.h"
@@ -174,9 +176,9 @@ std::string ExplainPage(const proto::Plan& plan, const std::string& proof,
                         std::string_view live_script) {
   const Condensation condensed = Condense(&summary, kMostBlocks);
   // The JSON comes last: no mark is looked for in what the user has named.
-  std::string page =
-      With(kPage, "@LIVE@",
-           live_script.empty() ? "" : "<script>\n" + std::string(live_script) + "</script>\n");
+  std::string page = With(
+      kPage, "@LIVE@",
+      live_script.empty() ? "" : absl::StrCat("<script>\n", ToAbsl(live_script), "</script>\n"));
   page = With(page, "@SCRIPT@", kScript);
   const size_t facts = page.find("@PLAN@");
   const std::string tail = page.substr(facts + 6);
