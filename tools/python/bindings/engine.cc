@@ -1,6 +1,6 @@
 // The module `_engine`: what the package oneflow_actors calls in C++. Its functions are of the
-// package alone, which raises their errors: they return an exit code, a message and a hint, where code
-// 0 is good. Protobufs cross as bytes, for a process can have but one C++ library of them.
+// package alone, which raises their errors: they return an exit code, a message and a hint, where
+// code 0 is good. Protobufs cross as bytes, for a process can have but one C++ library of them.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -28,10 +28,9 @@ std::string FindHint(const absl::Status& status) {
 // The verbs that are functions: those that make or read a plan, data, a checkpoint or text. Others
 // measure machines or start processes: they belong to the program.
 std::vector<Verb> FunctionVerbs() {
-  return {ModelVerb(),  CompileVerb(), FitVerb(),    SearchVerb(),   ExplainVerb(),
-          RecipeVerb(), VerifyVerb(),  RunVerb(),    DataVerb(),     ImportVerb(),
-          ExportVerb(), EvalVerb(),    DiffVerb(),   SimulateVerb(), ClusterVerb(),
-          GenerateVerb()};
+  return {ModelVerb(),  CompileVerb(),  FitVerb(),     SearchVerb(),  ExplainVerb(), RecipeVerb(),
+          VerifyVerb(), RunVerb(),      DataVerb(),    ImportVerb(),  ExportVerb(),  EvalVerb(),
+          DiffVerb(),   SimulateVerb(), ClusterVerb(), GenerateVerb()};
 }
 
 Verb VerbByName(const std::string& name) {
@@ -46,8 +45,8 @@ py::tuple Call(const std::string& name, const std::vector<std::string>& words,
   const Verb verb = VerbByName(name);
   absl::Status status;
   std::string printed;
-  WaitFor([&](const Caller& caller) { status = CallVerb(verb, words, caller); },
-          {notice, progress}, &printed);
+  WaitFor([&](const Caller& caller) { status = CallVerb(verb, words, caller); }, {notice, progress},
+          &printed);
   return py::make_tuple(ExitCode(status), std::string(status.message()), FindHint(status),
                         py::bytes(printed));
 }

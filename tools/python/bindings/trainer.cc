@@ -59,8 +59,8 @@ class PyTrainer {
                                                   ? py::object(StepDict(session_->step()))
                                                   : py::none());
   }
-  py::tuple End() {
-    return Waited([&] { return session_->End(); });
+  py::tuple Close() {
+    return Waited([&] { return session_->Close(); });
   }
 
   // (error, array or None).
@@ -126,7 +126,7 @@ void BindTrainer(py::module_& module) {
   py::class_<PyTrainer>(module, "Trainer")
       .def("begin", &PyTrainer::Begin)
       .def("advance", &PyTrainer::Advance)
-      .def("end", &PyTrainer::End)
+      .def("close", &PyTrainer::Close)
       .def("tensor", &PyTrainer::Tensor)
       .def("names", &PyTrainer::Names)
       .def("steps_done", &PyTrainer::steps_done)

@@ -59,8 +59,8 @@ absl::Status TrainingSession::Create() {
   observer.between_steps = [this](int64_t steps_done) { return Rest(steps_done); };
   train_ = TrainSource(run, data, SamplesOfStep(plan));
   const proto::Program* eval = FindProgram(plan, "eval");
-  validation_ = ValidationSource(
-      run, data, eval == nullptr ? SamplesOfStep(plan) : eval->micro_batch_size());
+  validation_ =
+      ValidationSource(run, data, eval == nullptr ? SamplesOfStep(plan) : eval->micro_batch_size());
   ASSIGN_OR_RETURN(trainer_,
                    Trainer::Create(plan, DataOfTrainer(run, data, train_.get(), validation_.get()),
                                    options, &group_, std::move(observer)));
@@ -115,19 +115,26 @@ absl::Status TrainingSession::End() {
     ends_ = true;
     if (state_ == kNew) return absl::OkStatus();
   }
+  // The last rest may come before it is known that the run ends.
   while (Continue() != kOver) {
   }
   if (thread_.joinable()) thread_.join();
   return status_;
 }
 
+absl::Status TrainingSession::Close() {
+  absl::Status status = End();
+  trainer_ = nullptr;
+  return status;
+}
+
 absl::Status TrainingSession::VisitVariables(
     const std::function<absl::Status(const Piece& piece)>& visit) {
   {
     const std::lock_guard lock(mutex_);
-    if (state_ != kRests) {
-      return InputError("tensor", "the training does not rest between two steps",
-                        "read it in the loop over the Trainer, or before it");
+    if (trainer_ == nullptr || state_ == kNew || state_ == kRuns) {
+      return InputError("tensor", "the training has ended, or runs a step",
+                        "read it in the block of the Trainer, between two steps");
     }
   }
   return trainer_->VisitVariables(visit);

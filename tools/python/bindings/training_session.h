@@ -49,11 +49,14 @@ class TrainingSession {
   // left; else the status of the training.
   absl::Status End();
 
+  // End, and gives up the memory of the devices and the folder of checkpoints.
+  absl::Status Close();
+
   // Of the last Advance that stepped.
   const TrainedStep& step() const { return step_; }
   int64_t steps_done() const { return steps_done_; }
   const proto::Plan& plan() const { return prepared_.plan; }
-  // The values of a variable, of any number of devices. Between Begin and End.
+  // The pieces of all variables on all devices. Between Begin and Close.
   absl::Status VisitVariables(const std::function<absl::Status(const Piece& piece)>& visit);
   // The sentences since the last call.
   std::vector<std::string> TakeNotices();
@@ -74,9 +77,9 @@ class TrainingSession {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  State state_ = kNew;        // under mutex_, as all below
-  bool ends_ = false;         // at the next rest
-  absl::Status status_;       // of Trainer::Run
+  State state_ = kNew;   // under mutex_, as all below
+  bool ends_ = false;    // at the next rest
+  absl::Status status_;  // of Trainer::Run
   std::vector<std::string> notices_;
   TrainedStep step_;
   std::vector<double> counts_;  // of step_

@@ -35,9 +35,8 @@ void Hear(const std::vector<Sentence>& sentences, const Listeners& listeners) {
     const py::object& listener = sentence.progress ? listeners.progress : listeners.notice;
     // Texts of users may hold bytes that are no UTF-8.
     if (!listener.is_none()) {
-      listener(py::reinterpret_steal<py::object>(
-          PyUnicode_DecodeUTF8(sentence.text.data(), static_cast<Py_ssize_t>(sentence.text.size()),
-                               "replace")));
+      listener(py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(
+          sentence.text.data(), static_cast<Py_ssize_t>(sentence.text.size()), "replace")));
     }
   }
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -54,15 +53,14 @@ void WaitFor(const std::function<void(const Caller& caller)>& work, const Listen
     said.sentences.push_back({progress, text});
     said.changed.notify_one();
   };
-  const Caller caller{
-      .print =
-          [&](const std::string& text) {
-            const std::lock_guard lock(said.mutex);
-            printed->append(text);
-          },
-      .notice = [&](const std::string& sentence) { say(false, sentence); },
-      .progress = [&](const std::string& sentence) { say(true, sentence); },
-      .stopped = [&] { return stopped.load(); }};
+  const Caller caller{.print =
+                          [&](const std::string& text) {
+                            const std::lock_guard lock(said.mutex);
+                            printed->append(text);
+                          },
+                      .notice = [&](const std::string& sentence) { say(false, sentence); },
+                      .progress = [&](const std::string& sentence) { say(true, sentence); },
+                      .stopped = [&] { return stopped.load(); }};
   std::thread worker([&] {
     work(caller);
     const std::lock_guard lock(said.mutex);

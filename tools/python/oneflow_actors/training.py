@@ -63,7 +63,7 @@ class Trainer:
     `checkpoint_dir`; `resume=True` goes on with it.
     """
 
-    def __init__(self, plan: Union[Plan, Path, None] = None, *, on_notice: Notice = None, on_progress: Progress = None,
+    def __init__(self, plan: Union[Plan, Path, None] = None, /, *, on_notice: Notice = None, on_progress: Progress = None,
                  **flags: "Unpack[TrainFlags]") -> None:
         self._on_notice = on_notice or hear
         said = words("train", {"plan": plan, **flags})
@@ -123,16 +123,15 @@ class Trainer:
         return array  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """Ends the training where it is, with a checkpoint if it has a folder for one."""
-        if self._over:
-            return
-        self._over = True
-        code, message, hint = self._trainer.end()
+        """Ends the training where it is, with a checkpoint if it has a folder for one, and gives its memory back."""
+        over, self._over = self._over, True
+        code, message, hint = self._trainer.close()
         self._say()
-        if code and self._begun and not message.startswith("interrupted"):
+        if over or code == 0:
+            return
+        if not message.startswith("interrupted"):
             raise error_for(code, message, hint)
-        if message:
-            self._on_notice(message)
+        self._on_notice(message)
 
     def _begin(self) -> None:
         if self._begun:
