@@ -48,7 +48,8 @@ std::vector<double> Losses(const std::string& metrics) {
 // Trains in `folder`, from its newest checkpoint if there is one. While the program `stop_in` runs,
 // each firing asks for a stop; in program train those from the second step on.
 absl::Status TrainIn(const proto::Plan& plan, const std::string& folder,
-                     const std::string& stop_in = "", bool checkpoints = true) {
+                     const std::string& stop_in = "", bool checkpoints = true,
+                     const TrainerObserver& observer = {}) {
   const Text text;
   TrainerOptions options;
   options.run.set_steps(kSteps);
@@ -73,7 +74,7 @@ absl::Status TrainIn(const proto::Plan& plan, const std::string& folder,
   };
   SoleProcess alone;
   absl::StatusOr<std::unique_ptr<Trainer>> trainer = Trainer::Create(
-      plan, {.train = &text, .validation = &text, .tokens = 100}, options, &alone, {});
+      plan, {.train = &text, .validation = &text, .tokens = 100}, options, &alone, observer);
   if (!trainer.ok()) return trainer.status();
   training = trainer->get();
   return training->Run();
@@ -85,6 +86,26 @@ proto::Plan PlanToTrain() {
   run.model.set_layers(2);
   run.steps = kSteps;
   return CompileSmall(run);
+}
+
+TEST_CASE("a training rests between two steps, and ends there if it is to") {
+  const proto::Plan plan = PlanToTrain();
+  const TemporaryDirectory free, resting, ended;
+  REQUIRE(TrainIn(plan, free.path()).ok());
+  std::vector<int64_t> rests;
+  REQUIRE(TrainIn(plan, resting.path(), "", true, {.between_steps = [&](int64_t steps_done) {
+                    rests.push_back(steps_done);
+                    return true;
+                  }}).ok());
+  CHECK(rests == std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(Losses(resting.path() + "/metrics") == Losses(free.path() + "/metrics"));
+  // It ends after a step without a checkpoint of its own, saves one, and goes on.
+  CHECK(absl::IsCancelled(
+      TrainIn(plan, ended.path(), "", true,
+              {.between_steps = [](int64_t steps_done) { return steps_done < 3; }})));
+  CHECK(LatestCheckpoint(ended.path() + "/ckpt")->ends_with("00000003"));
+  REQUIRE(TrainIn(plan, ended.path()).ok());
+  CHECK(Losses(ended.path() + "/metrics") == Losses(free.path() + "/metrics"));
 }
 
 TEST_CASE("a training that is stopped in any of its programs goes on to the same losses") {
