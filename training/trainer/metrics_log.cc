@@ -135,7 +135,8 @@ void MetricsLog::StartChunk(int64_t first, int64_t steps, std::vector<double> le
   worked_.assign(options_.ranks, 0);
   worked_before_.assign(options_.ranks, 0);
   start_ = std::chrono::steady_clock::now();
-  writer_ = std::jthread([this](const std::stop_token& stop) { WriteLoop(stop); });
+  // One step is written when it is done.
+  if (steps > 1) writer_ = std::jthread([this](const std::stop_token& stop) { WriteLoop(stop); });
 }
 
 void MetricsLog::Record(int64_t step, std::span<const double> values) {

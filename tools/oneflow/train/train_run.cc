@@ -1,26 +1,23 @@
 #include "tools/oneflow/train/train_run.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "actor_runtime/device/cores.h"
 #include "actor_runtime/exec/runtime.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/plan/plan_lookup.h"
-#include "planning/measure/kernel_time.h"
 #include "planning/simulate/model_rates.h"
 #include "tools/oneflow/cli/backend_flags.h"
 #include "tools/oneflow/cli/interrupt.h"
 #include "tools/oneflow/cli/precision.h"
 #include "tools/oneflow/serve/live_run.h"
+#include "tools/oneflow/train/machine_flops.h"
 #include "tools/oneflow/train/mixture_text.h"
 #include "tools/oneflow/train/promise_run.h"
 #include "tools/oneflow/train/records_text.h"
@@ -29,9 +26,6 @@
 
 namespace oneflow {
 namespace {
-
-// Kernel threads that would run at once.
-int KernelThreads(const Runtime& runtime) { return runtime.ranks() * runtime.kernel_threads(); }
 
 void WarnOfCores(const Runtime& runtime) {
   const int cores = Cores();
@@ -43,32 +37,6 @@ void WarnOfCores(const Runtime& runtime) {
                            " kernel threads each take turns on the ", cores,
                            " cores that this process may use; it would take no longer with ",
                            hint));
-}
-
-// The rate of matrix products on the cores that the run may use, for the types that it multiplies.
-absl::StatusOr<double> FlopsHere(const Runtime& runtime) {
-  const int threads = std::min(KernelThreads(runtime), Cores());
-  ASSIGN_OR_RETURN(const double rate, MeasureMatrixRate(threads));
-  if (runtime.plan().recipe().precision() != proto::BF16) return rate;
-  ASSIGN_OR_RETURN(const double bf16, MeasureMatrixRate(threads, DType::kBF16));
-  return std::max(rate, bf16);
-}
-
-double NumberIn(const std::string& text) {
-  double number = 0;
-  return absl::SimpleAtod(text, &number) ? number : 0;
-}
-
-// The same of all processes: measured at one time, for they may share cores.
-absl::StatusOr<double> MachineFlops(const Runtime& runtime, ProcessGroup& group) {
-  ASSIGN_OR_RETURN(const double rate, FlopsHere(runtime));
-  const auto add = [](std::span<const std::string> rates) {
-    double sum = 0;
-    for (const std::string& text : rates) sum += NumberIn(text);
-    return ExactDouble(sum);
-  };
-  ASSIGN_OR_RETURN(const std::string all, group.Round("matrix rate", ExactDouble(rate), add));
-  return NumberIn(all);
 }
 
 // To stdout, where people read it.

@@ -30,6 +30,7 @@ py::dict StepDict(const TrainedStep& step) {
   values["labels"] = step.labels;
   values["tokens_per_second"] = step.tokens_per_second;
   values["seconds"] = step.seconds;
+  values["mfu"] = step.mfu;
   values["left_seconds"] = step.left_seconds;
   values["experts"] = std::vector<double>(step.counts.begin(), step.counts.end());
   return values;

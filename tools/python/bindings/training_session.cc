@@ -8,6 +8,7 @@
 #include "tools/oneflow/cli/one_process.h"
 #include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/train/check_run.h"
+#include "tools/oneflow/train/machine_flops.h"
 
 namespace oneflow {
 
@@ -64,6 +65,9 @@ absl::Status TrainingSession::Create() {
   ASSIGN_OR_RETURN(trainer_,
                    Trainer::Create(plan, DataOfTrainer(run, data, train_.get(), validation_.get()),
                                    options, &group_, std::move(observer)));
+  if (!gpus_) {
+    ASSIGN_OR_RETURN(prediction_.machine_flops, MachineFlops(trainer_->runtime(), group_));
+  }
   notices_.insert(notices_.end(), data.warnings.begin(), data.warnings.end());
   return absl::OkStatus();
 }
@@ -85,7 +89,7 @@ TrainingSession::State TrainingSession::Continue() {
   std::unique_lock lock(mutex_);
   if (state_ == kNew) {
     thread_ = std::thread([this] {
-      absl::Status status = trainer_->Run();
+      absl::Status status = trainer_->Run(prediction_);
       const std::lock_guard over(mutex_);
       status_ = std::move(status);
       state_ = kOver;

@@ -74,6 +74,7 @@ class TrainingSession {
   std::optional<GpuBackend> gpus_;
   std::unique_ptr<TokenSource> train_, validation_;
   std::unique_ptr<Trainer> trainer_;
+  RunPrediction prediction_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

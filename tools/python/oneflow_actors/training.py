@@ -32,7 +32,8 @@ def _check(code: int, message: str, hint: str) -> None:
 class Step:
     """One update of a training.
 
-    `step` counts from 0. `seconds` is the time of the step, `left_seconds` that of the rest of the run. `loss` is a
+    `step` counts from 0. `seconds` is the time of the step, `left_seconds` that of the rest of the run, `mfu`
+    the rate of the model's operations relative to that of matrix products on this machine, from 0 to 1. `loss` is a
     mean over the labels that count, None where none does; `eval_loss` that of a validation, if one followed the step.
     `experts`: of a mixture, the tokens of each expert, and of those the ones that were dropped.
     """
@@ -45,6 +46,7 @@ class Step:
     labels: Optional[float]
     tokens_per_second: float
     seconds: float
+    mfu: Optional[float]
     left_seconds: float
     experts: List[float]
 
