@@ -11,9 +11,7 @@
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/strings.h"
-#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/fold.h"
-#include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/print/variable_text.h"
 #include "tools/oneflow/explain/page_head.h"
 

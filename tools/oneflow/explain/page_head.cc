@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/cost/device_memory.h"
+#include "oneflow_core/plan/plan_lookup.h"
 #include "oneflow_core/print/band.h"
 #include "oneflow_core/print/plan_text.h"
 
