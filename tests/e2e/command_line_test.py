@@ -10,7 +10,7 @@ import unittest
 from tests.e2e.cli import ONEFLOW, FolderCase, run
 
 VERBS = ["model", "compile", "search", "explain", "recipe", "verify", "run", "data", "train", "generate", "simulate", "diff", "calibrate", "cluster", "devices",
-         "submit", "status", "logs", "cancel"]
+         "submit", "status", "logs", "cancel", "completion"]
 GROUPS = ["model", "parallelism", "schedule", "memory", "optimizer", "sampling", "search", "run", "data and output", "processes", "job", "examples"]
 SMALL = ["--layers=4", "--heads=4", "--hidden=32", "--sequence=16", "--vocab=256"]
 # Examples that need a model, or a template of chats, that is not here.

@@ -13,19 +13,11 @@
 #include "tools/oneflow/cli/call_verb.h"
 #include "tools/oneflow/cli/end_in_words.h"
 #include "tools/oneflow/cli/help.h"
-#include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/cli/version.h"
+#include "tools/oneflow/verbs.h"
 
 namespace oneflow {
 namespace {
-
-std::vector<Verb> Verbs() {
-  return {ModelVerb(),  CompileVerb(),   FitVerb(),     SearchVerb(),   ExplainVerb(),
-          RecipeVerb(), VerifyVerb(),    RunVerb(),     DataVerb(),     ImportVerb(),
-          ExportVerb(), TrainVerb(),     EvalVerb(),    GenerateVerb(), SimulateVerb(),
-          DiffVerb(),   CalibrateVerb(), ClusterVerb(), DevicesVerb(),  SubmitVerb(),
-          StatusVerb(), LogsVerb(),      CancelVerb()};
-}
 
 std::string Usage(int columns) {
   std::string text =

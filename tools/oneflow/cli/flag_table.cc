@@ -103,7 +103,7 @@ std::vector<FlagRow> MakeTable() {
 constexpr std::string_view kVerbNames[] = {
     "model",    "compile", "explain",   "verify",  "run",    "data",    "train", "generate",
     "simulate", "diff",    "calibrate", "devices", "submit", "status",  "logs",  "cancel",
-    "import",   "export",  "search",    "eval",    "recipe", "cluster", "fit"};
+    "import",   "export",  "search",    "eval",    "recipe", "cluster", "fit",   "completion"};
 
 // By verb and name, with what differs for the verb.
 const std::map<std::pair<uint32_t, std::string_view>, FlagRow>& RowsOfVerbs() {

@@ -28,11 +28,11 @@ inline constexpr uint32_t kModel = 1 << 0, kCompile = 1 << 1, kExplain = 1 << 2,
                           kDevices = 1 << 11, kSubmit = 1 << 12, kStatus = 1 << 13, kLogs = 1 << 14,
                           kCancel = 1 << 15, kImport = 1 << 16, kExport = 1 << 17,
                           kSearch = 1 << 18, kEval = 1 << 19, kRecipe = 1 << 20, kCluster = 1 << 21,
-                          kFit = 1 << 22, kAll = (1 << 23) - 1;
+                          kFit = 1 << 22, kCompletion = 1 << 23, kAll = (1 << 24) - 1;
 // Two properties of a flag, in the same word: a plan has it fixed, so that it cannot be given
 // together with --plan; it is a number of the optimizer, which a plan has, too, but which a user
 // who trains may give anew.
-inline constexpr uint32_t kFixedByPlan = 1 << 23, kOfOptimizer = 1 << 24;
+inline constexpr uint32_t kFixedByPlan = 1 << 24, kOfOptimizer = 1 << 25;
 // The verbs that take a plan, or a graph and the flags to compile it with.
 inline constexpr uint32_t kWithPlan =
     kCompile | kExplain | kRun | kTrain | kSimulate | kSubmit | kDiff;

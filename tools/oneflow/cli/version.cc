@@ -19,7 +19,9 @@
 namespace oneflow {
 namespace {
 
-constexpr std::string_view kVersion = "Unreleased";
+constexpr std::string_view kVersion =
+#include "tools/oneflow/cli/version.inc"
+    ;
 
 // The linker's identifier among the notes of a segment; "" where it is none of them.
 std::string BuildIdIn(const char* notes, size_t bytes) {

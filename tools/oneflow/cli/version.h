@@ -5,8 +5,9 @@
 
 namespace oneflow {
 
-// Version, build, version of plans, instruction set of this processor, libraries. The build is the
-// identifier that the linker made of the program's content; equal programs have equal ones.
+// Version (tools/version.txt), build, version of plans, instruction set of this processor, libraries.
+// The build is the identifier that the linker made of the program's content; equal programs have
+// equal ones.
 std::string VersionText();
 
 }  // namespace oneflow
