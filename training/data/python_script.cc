@@ -68,6 +68,15 @@ std::vector<std::string> SmallEnvironment() {
   return made;
 }
 
+}  // namespace
+
+std::string DefaultPython() {
+  const char* named = std::getenv("ONEFLOW_PYTHON");
+  return named == nullptr || *named == '\0' ? "python3" : named;
+}
+
+namespace {
+
 std::vector<char*> Pointers(std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());

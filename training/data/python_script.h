@@ -20,7 +20,7 @@
 //   RETURN_IF_ERROR(script.Finish());
 //
 // The script's side:
-//   - It runs as `python3 -I -X utf8 -c SOURCE ARGUMENTS...` (python3 of PATH): text is UTF-8;
+//   - It runs as `python3 -I -X utf8 -c SOURCE ARGUMENTS...` (DefaultPython): text is UTF-8;
 //     the variables PYTHON*, the user's site-packages and the working folder change nothing. Its
 //     environment is PATH, HOME, TMPDIR, LANG and LD_LIBRARY_PATH. A virtual environment counts
 //     where its python3 is the first on PATH.
@@ -54,6 +54,9 @@
 
 namespace oneflow {
 
+// The program that $ONEFLOW_PYTHON names, as a package of Python says its own; else python3.
+std::string DefaultPython();
+
 struct PythonCommand {
   std::string_view source;             // less than 128 KiB, without zero bytes
   std::vector<std::string> arguments;  // sys.argv[1:]
@@ -62,7 +65,7 @@ struct PythonCommand {
   // python3-jinja2"}. Others are said to come from pip, in a virtual environment.
   std::vector<std::pair<std::string, std::string>> modules = {};
   double patience = 10;  // seconds that it may take to end once its input has ended, in Finish
-  std::string python = "python3";
+  std::string python = DefaultPython();
 };
 
 class PythonScript {

@@ -409,10 +409,16 @@ absl::Status TrainLoop(const Training& training, MetricsLog* log, bool goes_on) 
     }
   }
   const int64_t round = StepsARound(plan);
-  const int64_t most = std::max<int64_t>(1, kMostStepsOfChunk / round) * round;
+  const auto& between = training.observer.between_steps;
+  const int64_t most = between ? round : std::max<int64_t>(1, kMostStepsOfChunk / round) * round;
   int64_t saved = step;
   bool stopped = training.group.stopped();
-  while (step < run.steps() && !stopped) {
+  while (!stopped) {
+    if (between && !between(step)) {
+      if (step > saved && !run.checkpoint_dir().empty()) RETURN_IF_ERROR(loop.Save(step));
+      return step < run.steps() ? Stopped() : absl::OkStatus();
+    }
+    if (step >= run.steps()) break;
     const int64_t next = std::min({NextBoundary(step, run.eval_every(), run.steps()),
                                    NextBoundary(step, run.checkpoint_every(), run.steps()),
                                    NextBoundary(step, most, run.steps())});

@@ -138,6 +138,18 @@ void Trainer::AskStop() {
   if (!stop_asked_.exchange(true)) group_.AskStop();  // all processes hear of each call
 }
 
+absl::Status Trainer::VisitVariables(
+    const std::function<absl::Status(const Piece& piece)>& visit) {
+  if (FindProgram(plan_, "save") == nullptr) {
+    return InputError("plan of " + plan_.model(), "has no program \"save\"",
+                      "compile a graph that has a loss, by a recipe of purpose TRAINING");
+  }
+  RunContext context;
+  context.seed = options_.run.seed();
+  context.save = visit;
+  return group_.Run("save", std::move(context), 1, 0);
+}
+
 MetricsOptions Trainer::OptionsOfLog(const RunPrediction& prediction) {
   MetricsOptions log;
   log.path = options_.run.metrics();

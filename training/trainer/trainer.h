@@ -12,6 +12,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -47,6 +48,10 @@ class Trainer {
   // The training ends after complete steps, in all processes; at once where this is the only one
   // and has no folder for a checkpoint. Any thread, repeatedly, since a run may begin meanwhile.
   void AskStop();
+
+  // Hands on the pieces of all variables, which are on the devices of this process: within
+  // observer.between_steps, and after Run.
+  absl::Status VisitVariables(const std::function<absl::Status(const Piece& piece)>& visit);
 
   const Runtime& runtime() const { return *runtime_; }
   Isa isa() const { return options_.runtime.isa; }  // its kernels' instruction set

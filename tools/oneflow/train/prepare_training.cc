@@ -11,11 +11,14 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/plan/plan_lookup.h"
+#include "oneflow_core/recipe/check_needs.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/train/learning_rate.h"
 #include "tools/oneflow/cli/check_decay.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/plan_flags.h"
 #include "tools/oneflow/cli/progress_printer.h"
+#include "tools/oneflow/cli/recipe_flags.h"
 #include "training/checkpoint/base.h"
 #include "training/checkpoint/checkpoint.h"
 #include "training/trainer/plan_facts.h"
@@ -75,6 +78,17 @@ void SetPassOfValidation(const proto::Plan& plan, const TrainingData& data, prot
 }
 
 }  // namespace
+
+absl::StatusOr<proto::Run> RunToPrepare(const Arguments& args) {
+  ASSIGN_OR_RETURN(proto::Run run, RunFromFlags(args));
+  RETURN_IF_ERROR(CheckNeeds(RunRows(), run));
+  const proto::Run said = run;
+  SetDefaults(RunRows(), &run);  // the optimizer's are the plan's
+  // The data decide on them.
+  if (run.has_epochs() && !said.has_steps()) run.clear_steps();
+  if (!said.has_eval_batches()) run.clear_eval_batches();
+  return run;
+}
 
 int64_t SamplesOfStep(const proto::Plan& plan) {
   const proto::Program* train = FindProgram(plan, "train");

@@ -4,9 +4,13 @@
 #include "absl/status/statusor.h"
 #include "proto/plan.pb.h"
 #include "proto/recipe.pb.h"
+#include "tools/oneflow/cli/verb.h"
 #include "tools/oneflow/train/training_data.h"
 
 namespace oneflow {
+
+// The run as the flags say it, with defaults but where plan or data decide.
+absl::StatusOr<proto::Run> RunToPrepare(const Arguments& args);
 
 struct PreparedTraining {
   proto::Plan plan;

@@ -10,8 +10,6 @@
 
 #include "actor_runtime/exec/stage_mesh.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/recipe/check_needs.h"
-#include "oneflow_core/recipe/field_text.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/interrupt.h"
 #include "tools/oneflow/cli/one_process.h"
@@ -91,14 +89,8 @@ absl::Status Train(const Arguments& args) {
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   ListenToSigusr1();
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads the progress may leave (FlushProgress)
-  ASSIGN_OR_RETURN(proto::Run run, RunFromFlags(args));
+  ASSIGN_OR_RETURN(const proto::Run run, RunToPrepare(args));
   ASSIGN_OR_RETURN(const JobPlacement placement, PlacementFromFlags(run));
-  RETURN_IF_ERROR(CheckNeeds(RunRows(), run));
-  const proto::Run said = run;
-  SetDefaults(RunRows(), &run);  // the optimizer's are the plan's
-  // The data decide on them.
-  if (run.has_epochs() && !said.has_steps()) run.clear_steps();
-  if (!said.has_eval_batches()) run.clear_eval_batches();
   JobReport report(run.job_dir(), placement.attempt);
   bool joins = false;
   const absl::Status status = TrainAt(placement, args, run, report, &joins);

@@ -1,6 +1,6 @@
 // The module `_engine`: what the package oneflow_actors calls in C++. Its functions are of the
-// package alone, which raises their errors: each returns (exit code, message, hint, ...), where 0 is
-// good. Protobufs cross as bytes, for a process can have but one C++ library of them.
+// package alone, which raises their errors: they return an exit code, a message and a hint, where code
+// 0 is good. Protobufs cross as bytes, for a process can have but one C++ library of them.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -11,6 +11,7 @@
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/call_verb.h"
 #include "tools/oneflow/cli/flag_table.h"
+#include "tools/python/bindings/bind.h"
 #include "tools/python/bindings/wait.h"
 
 namespace oneflow {
@@ -53,10 +54,12 @@ py::tuple Call(const std::string& name, const std::vector<std::string>& words,
 
 // The flags of a verb: (name, value, sentence, default, rare), as `oneflow VERB --help` has them.
 py::list Options(const std::string& name) {
-  const Verb verb = VerbByName(name);
+  uint32_t verb = 1;
+  while ((verb & verbs::kAll) != 0 && verbs::VerbName(verb) != name) verb <<= 1;
+  if ((verb & verbs::kAll) == 0) throw py::value_error("no such verb: " + name);
   py::list options;
-  for (const std::string_view flag : FlagsOfVerb(verb.id)) {
-    const FlagRow& row = *FindFlag(verb.id, flag);
+  for (const std::string_view flag : FlagsOfVerb(verb)) {
+    const FlagRow& row = *FindFlag(verb, flag);
     options.append(py::make_tuple(row.name, row.value, row.sentence, row.default_text, row.rare));
   }
   return options;
@@ -64,9 +67,15 @@ py::list Options(const std::string& name) {
 
 }  // namespace
 
+py::tuple ErrorTuple(const absl::Status& status) {
+  return py::make_tuple(ExitCode(status), std::string(status.message()), FindHint(status));
+}
+
 PYBIND11_MODULE(_engine, module) {
   module.def("call", &Call);
   module.def("options", &Options);
+  BindTrainer(module);
+  BindWeights(module);
 }
 
 }  // namespace oneflow
