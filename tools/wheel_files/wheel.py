@@ -49,9 +49,10 @@ Requires-Dist: protobuf>=4.21
 import oneflow_actors plans, trains and generates; the command `oneflow --help` lists the verbs of the program. NOTICES, beside
 this file, names the libraries that are inside, and their licences.
 """
-# Starts the program without importing the package. pip writes the interpreter into the first line.
+# Starts the program without importing the package; its scripts run in the same Python, which pip writes into the first line.
 SCRIPT = f"""#!python
 import importlib.util, os, sys
+os.environ.setdefault("ONEFLOW_PYTHON", sys.executable)
 program = os.path.join(importlib.util.find_spec("{PACKAGE}").submodule_search_locations[0], "bin", "oneflow")
 os.execv(program, ["oneflow", *sys.argv[1:]])
 """

@@ -64,7 +64,7 @@ constexpr std::pair<std::string_view, uint32_t> kTaken[] = {
 };
 
 uint32_t RecipeVerbs(const Row& row) {
-  return kWithPlan | (row.is_limit ? 0 : kFixedByPlan) |
+  return kWithPlan | kRecipe | (row.is_limit ? 0 : kFixedByPlan) |
          (row.searched == Searched::kGiven ? kSearch | kFit : 0);
 }
 
@@ -86,7 +86,7 @@ std::vector<FlagRow> MakeTable() {
     }
   };
   const auto of_model = [](const Row&) { return kModel; };
-  const auto of_optimizer = [](const Row&) { return kOptimized; };
+  const auto of_optimizer = [](const Row&) { return kOptimized | kRecipe; };
   add(ModelRows(), of_model, proto::Model::default_instance());
   add(RecipeRows(), RecipeVerbs, proto::Recipe::default_instance());
   add(OptimizerRows(), of_optimizer, proto::Optimizer::default_instance());

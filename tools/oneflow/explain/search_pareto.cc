@@ -1,6 +1,5 @@
 #include "tools/oneflow/explain/search_pareto.h"
 
-#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -65,11 +64,11 @@ absl::Status WritePages(const SearchSpec& spec, const ResultFrame& frame,
     const std::string name = absl::StrCat("plan-", ++number);
     ASSIGN_OR_RETURN(pages[i], WritePoint(spec, result.points[i], name));
     if (pages[i].why_no_plan.empty()) continue;
-    std::printf("no %s.plan: %s\n", name.c_str(), pages[i].why_no_plan.c_str());
+    RETURN_IF_ERROR(Print(absl::StrCat("no ", name, ".plan: ", pages[i].why_no_plan, "\n")));
   }
   RETURN_IF_ERROR(WriteFile(FLAGS_out + "/index.html", ParetoPage(frame, result, pages)));
-  std::printf("%d plans, their pages and a figure: %s/index.html\n", number, FLAGS_out.c_str());
-  return absl::OkStatus();
+  return Print(
+      absl::StrCat(number, " plans, their pages and a figure: ", FLAGS_out, "/index.html\n"));
 }
 
 // Before the search, so that its result has a folder.

@@ -1,6 +1,5 @@
 // oneflow model FAMILY: writes the logical graph of a model.
 #include <algorithm>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "oneflow_core/model/model.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/named_graph.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
 #include "training/checkpoint/base.h"
@@ -132,10 +132,9 @@ absl::Status WriteModelFiles(const Arguments& args) {
   ASSIGN_OR_RETURN(const BuiltModel built, BuildSaid(args));
   const auto& [model, graph] = built;
   RETURN_IF_ERROR(WriteFile(FLAGS_out, GraphFileText(graph)));
-  std::printf("%s: %lld parameters, %d ops; %s%s\n", FLAGS_out.c_str(),
-              static_cast<long long>(CountParameters(graph)), graph.op_size(),
-              NumbersText(model, graph).c_str(), TrainedText(graph).c_str());
-  return absl::OkStatus();
+  return Print(absl::StrCat(FLAGS_out, ": ", CountParameters(graph), " parameters, ",
+                            graph.op_size(), " ops; ", NumbersText(model, graph),
+                            TrainedText(graph), "\n"));
 }
 
 }  // namespace

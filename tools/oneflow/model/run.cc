@@ -1,6 +1,5 @@
 // oneflow run: executes any graph once on given inputs; with --shards one can see what SBP does.
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <mutex>
 
@@ -15,6 +14,7 @@
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/one_process.h"
 #include "tools/oneflow/cli/plan_flags.h"
+#include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
@@ -89,13 +89,14 @@ absl::Status WriteFetched(const FetchedTensors& fetched, const Files& fetches) {
     if (full == fetched.full.end() || (FLAGS_shards && shards == fetched.shards.end()))
       return InputError("--fetch=" + name, "the plan does not fetch all of it", kMend);
     RETURN_IF_ERROR(WriteNpy(file, full->second));
-    std::printf("%s: %s %s\n", file.c_str(), name.c_str(), ToString(full->second.dims).c_str());
+    RETURN_IF_ERROR(
+        Print(absl::StrCat(file, ": ", name, " ", ToString(full->second.dims), "\n")));
     if (!FLAGS_shards) continue;
     for (const auto& [rank, piece] : shards->second) {
       const std::string shard = ShardFile(file, rank);
       RETURN_IF_ERROR(WriteNpy(shard, piece));
-      std::printf("%s: rank %d of %s %s\n", shard.c_str(), rank, name.c_str(),
-                  ToString(piece.dims).c_str());
+      RETURN_IF_ERROR(Print(
+          absl::StrCat(shard, ": rank ", rank, " of ", name, " ", ToString(piece.dims), "\n")));
     }
   }
   return absl::OkStatus();

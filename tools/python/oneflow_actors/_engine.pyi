@@ -1,0 +1,6 @@
+from typing import Callable, List, Optional, Tuple
+
+def call(
+    verb: str, words: List[str], notice: Optional[Callable[[str], None]], progress: Optional[Callable[[str], None]]
+) -> Tuple[int, str, str, bytes]: ...
+def options(verb: str) -> List[Tuple[str, str, str, str, bool]]: ...
