@@ -18,6 +18,7 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,7 @@ BINARIES = {f"{PACKAGE}/_engine.cpython-311-x86_64-linux-gnu.so": "tools/wheel_f
 CORE = "liboneflow_core.so"
 # The newest versions of symbols that the tag promises to need.
 NEWEST = {"GLIBC": (2, 36), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "GCC": (12, 0, 0)}
+SHT_DYNSYM, STB_GLOBAL, STB_GNU_UNIQUE = 11, 1, 10  # of elf.h
 METADATA = f"""Metadata-Version: 2.1
 Name: oneflow-actors
 Version: {VERSION}
@@ -74,6 +76,23 @@ def rename(binaries, libraries):
     return {file.rename(file.with_name(names[file.name])): source for file, source in libraries.items()}
 
 
+def make_symbols_ordinary(file):
+    """Makes unique symbols of a library (STB_GNU_UNIQUE) ordinary ones.
+
+    Of a unique symbol a process has but one, even if two modules of Python know nothing of each other: two versions of Protobuf
+    would have one ShutdownData. Ordinary ones are looked up among the libraries of the module that loads them.
+    """
+    data = bytearray(file.read_bytes())
+    sections, = struct.unpack_from("<Q", data, 40)
+    size, count = struct.unpack_from("<HH", data, 58)
+    for section in range(sections, sections + size * count, size):
+        kind, offset, length = (struct.unpack_from(form, data, section + at)[0] for form, at in (("<I", 4), ("<Q", 24), ("<Q", 32)))
+        for symbol in range(offset, offset + length, 24) if kind == SHT_DYNSYM else ():
+            binding, rest = divmod(data[symbol + 4], 16)
+            data[symbol + 4] = (STB_GLOBAL if binding == STB_GNU_UNIQUE else binding) * 16 + rest
+    file.write_bytes(data)
+
+
 def too_new(files):
     """Symbols' versions, of libraries that the machine has, that are newer than the tag promises: {file name: versions}."""
     found = {}
@@ -104,6 +123,8 @@ def copy_binaries(tree, root):
     find_libraries()
     core, *binaries = sources
     renamed = rename(binaries, carried | {core: sources[core]})
+    for file in [*binaries, *renamed]:
+        make_symbols_ordinary(file)
     if found := carry_libraries.taken_from_machine([*binaries, *renamed], libraries, carry_libraries.MANYLINUX):
         raise LookupError(f"taken from this machine: {found}")
     if found := too_new([*binaries, *renamed]):
