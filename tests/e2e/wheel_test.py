@@ -2,7 +2,6 @@
 environment, in Python and as a program of one process and of two, with no library of this machine but those of every Linux."""
 import ast
 import glob
-import os
 import pathlib
 import re
 import subprocess
@@ -11,11 +10,12 @@ import tempfile
 import unittest
 from unittest import mock
 
+from tests.e2e.cli import ONEFLOW
 from tools.package_files import carry_libraries
 from tools.wheel_files import wheel
 
-# A program of the module alone: the package needs Python's protobuf, and Debian's has libraries of the machine.
-PLAN = """
+# The module alone: the package needs Python's protobuf, and Debian's has libraries of the machine.
+USE = """
 import importlib.util, sys
 def mapped():
     return {line.split()[-1] for line in open("/proc/self/maps") if "/" in line}
@@ -25,15 +25,13 @@ engine = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(engine)
 for verb, *words in (["model", "gpt", "--layers=1", "--heads=2", "--hidden=32", "--sequence=16", "--vocab=256", "--out=gpt.textproto"],
                      ["compile", "--graph=gpt.textproto", "--mesh=data=2", "--batch=4", "--out=gpt.plan"]):
-    code, message, _, _ = engine.call(verb, words, None, None)
+    code, message, *_ = engine.call(verb, words, None, None)
     assert code == 0, message
-print(sorted(mapped() - before))
-"""
-TRAIN = """
-import oneflow_actors as of
-from oneflow_actors.training import Trainer
-with Trainer(of.Plan.load("gpt.plan"), data="text.txt", steps=2) as trainer:
-    print([f"{step.loss:.4f}" for step in trainer])
+error, trainer = engine.open_trainer(["--plan=gpt.plan", "--data=text.txt", "--steps=2"], None, None)
+assert error[0] == 0 == trainer.begin()[0], error
+losses = [f"{trainer.advance()[1]['loss']:.4f}" for _ in range(2)]
+trainer.end()
+print((losses, sorted(mapped() - before)))
 """
 
 
@@ -50,7 +48,7 @@ class WheelTest(unittest.TestCase):
         cls.program = cls.site / "oneflow_actors/bin/oneflow"
         (cls.dir / "text.txt").write_text("The words to learn from are few. " * 40)
         engine = cls.site / list(wheel.BINARIES)[0]
-        cls.loaded_by_engine = ast.literal_eval(cls.run_in_folder(sys.executable, "-c", PLAN, engine))
+        cls.losses, cls.loaded = ast.literal_eval(cls.run_in_folder(sys.executable, "-c", USE, engine).splitlines()[-1])
 
     @classmethod
     def run_in_folder(cls, *command, **environment):
@@ -63,14 +61,14 @@ class WheelTest(unittest.TestCase):
                 if not file.resolve().is_relative_to(self.site.resolve()) and file.name not in carry_libraries.MANYLINUX}
 
     def test_the_module_has_its_own_libraries_and_no_network(self):
-        names = {pathlib.Path(file).name for file in self.loaded_by_engine}
+        names = {pathlib.Path(file).name for file in self.loaded}
         self.assertTrue(any(name.startswith("libprotobuf.") for name in names))
         self.assertEqual(set(), {name for name in names if re.match("libuc[mpst]|libgrpc|libgpr|libssl|libcrypto", name)})
-        libraries = [file for file in self.loaded_by_engine if ".so" in file]
+        libraries = [file for file in self.loaded if ".so" in file]
         self.assertEqual({"libstdc++.so.6.0.30"}, {file.name for file in self.strangers(libraries)})
 
     def test_it_trains_alike_in_python_and_as_a_program(self):
-        losses = {"Python": ast.literal_eval(self.run_in_folder(sys.executable, "-c", TRAIN, PYTHONPATH=str(self.site)))}
+        losses = {"Python": self.losses}
         for processes in ("1", "2"):
             printed = self.run_in_folder(self.program, "train", "--plan=gpt.plan", "--data=text.txt", "--steps=2",
                                          f"--processes={processes}", LD_DEBUG="libs", LD_DEBUG_OUTPUT=str(self.dir / f"log{processes}"))
@@ -84,11 +82,16 @@ class WheelTest(unittest.TestCase):
         self.assertEqual(losses["1"], losses["Python"])
         self.assertTrue(any(re.fullmatch(r".*/ucx/libuct_cma\.[0-9a-f]{8}\.so\.0", file) for file in loaded))  # UCX's own choice
 
+    def test_the_package(self):
+        """Beside Debian's protobuf, whose module has a C++ library of its own."""
+        program = "import oneflow_actors as of\nprint(of.Plan.load('gpt.plan').fingerprint, of.__file__)"
+        self.assertRegex(self.run_in_folder(sys.executable, "-c", program, PYTHONPATH=str(self.site)), rf"^\w{{16,}} {self.site}/")
+
     def test_the_command(self):
         """Its version and its build are those of the program that it is made beside."""
         version = self.run_in_folder(self.site / "bin/oneflow", "--version", PYTHONPATH=str(self.site))
         self.assertTrue(version.startswith(f"oneflow {wheel.VERSION}\n"), version)
-        self.assertEqual(self.run_in_folder(os.path.abspath("tools/oneflow/oneflow"), "--version"), version)
+        self.assertEqual(self.run_in_folder(ONEFLOW, "--version"), version)
 
     def test_no_function_is_there_twice(self):
         """A flag or a message that both the program and the core define would end the program."""
