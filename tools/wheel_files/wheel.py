@@ -45,6 +45,7 @@ Name: oneflow-actors
 Version: {VERSION}
 Summary: Plans and trains GPT models: every plan is proved before it runs
 Requires-Python: >=3.11,<3.12
+Requires-Dist: jinja2
 Requires-Dist: numpy
 Requires-Dist: protobuf>=4.21
 

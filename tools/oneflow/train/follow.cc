@@ -1,4 +1,4 @@
-// oneflow follow: sends the file of --metrics to a tracker, by a script in python3 that takes the
+// oneflow follow: sends the file of --metrics to a tracker, by a script in Python that takes the
 // place of this process: it has the user's environment, terminal and signals.
 #include <unistd.h>
 
@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/verb.h"
+#include "training/data/python_script.h"
 
 namespace oneflow {
 namespace {
@@ -27,7 +28,7 @@ absl::Status RunFollow(const Arguments& args) {
     return InputError(absl::StrCat("--", flag), "is missing",
                       absl::StrCat("write --", flag, "=", example));
   }
-  std::vector<std::string> words = {"python3", "-X", "utf8", "-c", kFollowScript};
+  std::vector<std::string> words = {DefaultPython(), "-X", "utf8", "-c", kFollowScript};
   for (const auto& [flag, value] : args.flags) {
     if (flag != "once") {
       words.push_back(absl::StrCat("--", flag, "=", value));
@@ -40,13 +41,13 @@ absl::Status RunFollow(const Arguments& args) {
   pointers.push_back(nullptr);
   // Not the working folder, in which wandb makes a folder `wandb`.
   setenv("PYTHONSAFEPATH", "1", /*overwrite=*/1);
-  execvp("python3", pointers.data());
+  execvp(words[0].c_str(), pointers.data());
   if (errno == ENOENT) {
-    return InputError("oneflow follow", "needs python3, which is not on PATH",
+    return InputError("oneflow follow", "needs " + words[0] + ", which is not on PATH",
                       "install it: apt-get install python3");
   }
   return absl::UnavailableError(
-      absl::StrCat("oneflow follow: python3 cannot be run (", strerror(errno), ")"));
+      absl::StrCat("oneflow follow: ", words[0], " cannot be run (", strerror(errno), ")"));
 }
 
 }  // namespace
