@@ -50,7 +50,7 @@ class SystemsTest(TwoStagesCase):
                 for band in bands.values():
                     self.assert_band(json_, band)
                 page = explain(*flags, "--format=html")
-                self.assertRegex(page, '"compared":"' + words + '"')
+                self.assertRegex(page, '"' + words.lstrip() + '"')
         self.assertRegex(run("diff", "gpt.plan", "gpt.plan", compared, cwd=self.dir)[0], "the plans are alike")
 
     def assert_band(self, expected, band, seconds=None):
