@@ -123,27 +123,28 @@ class CallsTest(FolderCase):
             self.assertEqual(plan, of.compile(self.model, batch=batch, mesh="data=2"))
 
     def test_ctrl_c_does_not_wait_for_another_thread(self):
-        began = threading.Event()
-        searches = threading.Thread(target=self.search_until, args=(began,))
-        searches.start()
-        began.wait()
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-        with self.assertRaises(KeyboardInterrupt):
-            of.compile(self.model, batch=4)
-        self.assertTrue(searches.is_alive())
-        self.over.set()
-        searches.join()
+        began, waits, over = threading.Event(), threading.Event(), threading.Event()
 
-    over = threading.Event()
-
-    def search_until(self, began):
         def told(_):
             began.set()
-            if self.over.wait(0.05):
-                raise RuntimeError("enough")
+            waits.wait()
+            os.kill(os.getpid(), signal.SIGINT)
+            over.wait()
+            raise RuntimeError("enough")
 
-        with self.assertRaisesRegex(RuntimeError, "enough"):
-            of.search("gpt2-124m", devices=64, batch=64, cluster="h100", budget_seconds=600, on_progress=told)
+        def search():
+            with self.assertRaisesRegex(RuntimeError, "enough"):
+                of.search(self.model, devices=64, batch=64, cluster="h100", budget_seconds=600, on_progress=told)
+
+        searches = threading.Thread(target=search)
+        searches.start()
+        began.wait()
+        with self.assertRaises(KeyboardInterrupt):
+            waits.set()
+            of.compile(self.model, batch=4)
+        self.assertTrue(searches.is_alive())
+        over.set()
+        searches.join()
 
     def test_an_exit_with_daemon_threads(self):
         program = (f"import threading, oneflow_actors as of\n"

@@ -108,6 +108,12 @@ class TrainingTest(unittest.TestCase):
             thread.join()
         self.assertEqual(sorted(steps), list(range(40)))
 
+    def test_a_graph_of_python(self):
+        graph = of.Graph("bigram", family="bigram")
+        graph.message.CopyFrom(of.models.gpt(**SMALL).graph)
+        with of.Trainer(graph=graph, batch=4, data="text.txt", steps=1) as trainer:
+            self.assertEqual(next(trainer).step, 0)
+
     def test_a_checkpoint_is_a_mapping(self):
         with of.Trainer(self.plan, checkpoint_dir=b"mapping\xff".decode("utf-8", "surrogateescape"), **RUN) as trainer:
             trainer.run()
