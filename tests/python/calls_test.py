@@ -1,6 +1,8 @@
 """Calls of the engine: errors are the command line's, word for word; Ctrl-C, threads, notices; what is loaded into the process."""
 import os
 import signal
+import subprocess
+import sys
 import threading
 import unittest
 import warnings
@@ -47,6 +49,7 @@ class CallsTest(FolderCase):
                 (lambda: of.search(self.graph, devices=2), ["search", graph, "--devices=2"]),
                 (lambda: of.fit(self.graph, devices="2x", cluster="h100"), ["fit", self.graph, "--devices=2x", "--cluster=h100"]),
                 (lambda: of.read_foreign(foreign), ["fit", foreign]),
+                (lambda: of.Plan.load("/\udcff.plan"), ["explain", "--plan=/\udcff.plan"]),
                 (lambda: of.simulate(self.graph, cluster="nowhere"), ["simulate", graph, "--cluster=nowhere"]),
                 (lambda: of.run(self.graph, {}), ["run", graph, "--fetch=logits=x.npy"]),
                 (lambda: of.cluster("h101"), ["cluster", "h101"]),
@@ -118,6 +121,49 @@ class CallsTest(FolderCase):
             thread.join()
         for batch, plan in plans.items():
             self.assertEqual(plan, of.compile(self.model, batch=batch, mesh="data=2"))
+
+    def test_ctrl_c_does_not_wait_for_another_thread(self):
+        began, waits, over = threading.Event(), threading.Event(), threading.Event()
+
+        def told(_):
+            began.set()
+            waits.wait()
+            os.kill(os.getpid(), signal.SIGINT)
+            over.wait()
+            raise RuntimeError("enough")
+
+        def search():
+            with self.assertRaisesRegex(RuntimeError, "enough"):
+                of.search(self.model, devices=64, batch=64, cluster="h100", budget_seconds=600, on_progress=told)
+
+        searches = threading.Thread(target=search)
+        searches.start()
+        began.wait()
+        with self.assertRaises(KeyboardInterrupt):
+            waits.set()
+            of.compile(self.model, batch=4)
+        self.assertTrue(searches.is_alive())
+        over.set()
+        searches.join()
+
+    def test_an_exit_with_daemon_threads(self):
+        program = (f"import threading, oneflow_actors as of\n"
+                   f"began = threading.Event()\n"
+                   f"threading.Thread(target=of.search, args=({self.graph!r},), daemon=True, kwargs=dict(\n"
+                   f"    devices=64, batch=64, cluster='h100', budget_seconds=600, on_progress=lambda _: began.set())).start()\n"
+                   f"began.wait()\n")
+        ended = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=False,
+                               capture_output=True, text=True)
+        self.assertEqual((ended.returncode, ended.stderr), (0, ""))
+
+    def test_an_exit_of_a_fork_leaves_files(self):
+        plan = of.compile(self.model, batch=4)
+        child = os.fork()
+        if child == 0:
+            plan._scratch = None  # as when the child ends
+            os._exit(0)
+        os.waitpid(child, 0)
+        self.assertTrue(os.path.exists(plan.path))
 
     def test_neither_ucx_nor_grpc_is_loaded(self):
         of.compile(self.model, batch=4)

@@ -34,10 +34,13 @@ class GraphTest(unittest.TestCase):
         alone = of.run(g, feeds, mesh={"pipe": 2})
         self.assertEqual(list(alone), ["z", "y"])
         numpy.testing.assert_allclose(alone["y"], feeds["x"] @ feeds["w"], rtol=1e-5)
-        split = of.run(g, feeds, ["y"], mesh={"pipe": 2, "data": 2, "tensor": 2})
+        split = of.run(g, feeds, "y", mesh={"pipe": 2, "data": 2, "tensor": 2})
         numpy.testing.assert_array_equal(split["y"], alone["y"])
         g.mesh(pipe=2, tensor=2)
-        self.assertEqual(of.compile(g).devices, 4)
+        plan = of.compile(g)
+        self.assertEqual(plan.devices, 4)
+        with self.assertRaisesRegex(of.InputError, "^fetch"):
+            of.run(plan, feeds)
 
     def test_mistakes_name_the_op(self):
         g = of.Graph("twice")
@@ -49,6 +52,10 @@ class GraphTest(unittest.TestCase):
         g.output(g.op("geluu", "y", g.input("x", [4]), slope=1.0, dims=[1, 2], kept=True))
         with self.assertRaisesRegex(of.InputError, "geluu"):
             of.compile(g)
+        with self.assertRaisesRegex(of.InputError, "op z: attribute slope: None has no type of an attribute"):
+            g.op("gelu", "z", x, slope=None)
+        with self.assertRaisesRegex(of.InputError, "op z: dtype 'float32' is not known"):
+            g.input("z", [4], dtype="float32")
 
 
 if __name__ == "__main__":

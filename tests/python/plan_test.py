@@ -33,6 +33,12 @@ class PlanTest(unittest.TestCase):
         (self.dir / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
         hub = of.Model.from_hf(self.dir / "config.json")
         self.assertEqual(of.compile(hub, batch=4), of.compile(self.dir / "config.json", batch=4))
+        with contextlib.chdir(self.dir):
+            near = of.Model.from_hf("config.json")
+        self.assertEqual(of.compile(near, batch=4), of.compile(hub, batch=4))
+        for path, sentence in [("absent", "cannot be read: No such file"), ("config.json", "is no graph")]:
+            with self.assertRaisesRegex(of.InputError, sentence):
+                of.Model.load(self.dir / path)
         tuned = of.Model.from_hf(self.dir / "config.json", lora="rank:4,targets:attn")
         self.assertEqual(tuned.graph.lora.rank, 4)
         self.assertGreater(tuned.parameters, hub.parameters)
@@ -52,6 +58,7 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(of.Recipe.load(self.dir / "r.textproto"), recipe)
         self.assertEqual(of.compile(self.model, recipe), of.compile(self.model, self.dir / "r.textproto"))
         self.assertEqual(str(of.Recipe()), "")
+        self.assertIn("learning_rate: 0.001", recipe._repr_html_())
         with self.assertRaisesRegex(of.InputError, "belongs to no plan"):
             recipe.emit("megatron")
 
@@ -76,6 +83,12 @@ class PlanTest(unittest.TestCase):
         self.assertIn("mesh", str(plan.diff(of.compile(self.model, batch=4))))
         written = of.compile(self.model, batch=4, out=self.dir / "own.plan")
         self.assertEqual((written.path, of.Plan.load(self.dir / "own.plan")), (str(self.dir / "own.plan"), written))
+        with self.assertRaisesRegex(of.InputError, "gate: is no op and no tensor of program train"):
+            plan.explain("h.0.mlp.gate")
+        with contextlib.chdir(self.dir):
+            moved = of.Plan.load("own.plan")
+            moved.save("own.plan")
+        self.assertEqual(moved, of.compile(self.model, batch=4))
         self.assertIn("all_gather", of.explain(self.model, mesh="data=2", batch=4, after="insert_boxing"))
 
     def test_other_systems(self):
@@ -104,12 +117,20 @@ class PlanTest(unittest.TestCase):
         fit = of.fit(model, devices="1x2", cluster="h100", batch_tokens=64.0, fix=fix)
         self.assertEqual((fit.fits, fit.batch), (True, 8))
         self.assertIn("fits 2 devices", fit._repr_html_())
+        with self.assertRaisesRegex(of.InputError, "leave one of the two out"):
+            of.fit(model, devices=1, cluster="h100", batch_tokens=64, batch=8)
+        found = of.search(model, devices=2, batch=4, cluster=of.cluster("h100"), fix=[fix, "shard=none"])[0]
+        self.assertEqual(found.plan.step_seconds, found.step_seconds)  # of a cluster whose object is gone
+        with self.assertRaisesRegex(of.InputError, "absent.json: cannot be read"):
+            of.read_foreign("absent.json")
         fit = of.fit(model, devices=1, cluster="h100", memory="10KB", reserve=0, fix=fix)
         self.assertEqual((fit.fits, fit.miss["bytes_too_many"] > 0), (False, True))
         self.assertIn("too many", fit._repr_html_())
 
     def test_clusters(self):
         self.assertIn("h100", [known.name for known in of.clusters()])
+        with self.assertRaisesRegex(of.InputError, "no cluster is named"):
+            of.cluster()
         mine = of.cluster("h100")
         mine.message.device.memory_bytes = 94 * 10**9
         self.assertEqual(of.compile(self.model, batch=4, cluster=mine).headline.device_capacity_bytes, 94 * 10**9)

@@ -86,6 +86,41 @@ class TrainingTest(unittest.TestCase):
         self.assertLess(len(steps), 12)
         self.assertEqual(of.Checkpoint("interrupted").step, len(steps))
 
+    def test_one_that_is_closed(self):
+        trainer = of.Trainer(self.plan, **RUN)
+        trainer.close()
+        self.assertEqual((list(trainer), trainer.steps_done), ([], 0))
+        with trainer, self.assertRaisesRegex(of.InputError, "has ended"):
+            trainer.tensor("wte")
+
+    def test_threads_that_share_one(self):
+        trainer, steps = of.Trainer(self.plan, **{**RUN, "steps": 40}), []
+
+        def train():
+            for step in trainer:
+                steps.append(step.step)
+                trainer.tensor("wte")
+
+        threads = [threading.Thread(target=train) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sorted(steps), list(range(40)))
+
+    def test_a_graph_of_python(self):
+        graph = of.Graph("bigram", family="bigram")
+        graph.message.CopyFrom(of.models.gpt(**SMALL).graph)
+        with of.Trainer(graph=graph, batch=4, data="text.txt", steps=1) as trainer:
+            self.assertEqual(next(trainer).step, 0)
+
+    def test_a_checkpoint_is_a_mapping(self):
+        with of.Trainer(self.plan, checkpoint_dir=b"mapping\xff".decode("utf-8", "surrogateescape"), **RUN) as trainer:
+            trainer.run()
+        weights = of.Checkpoint("mapping\udcff")
+        self.assertTrue("wte" in weights and "none" not in weights)
+        self.assertTrue(weights == weights and weights != of.Checkpoint(weights.path))  # pylint: disable=comparison-with-itself
+
     def test_errors(self):
         for more, sentence in [({"data": "none.txt"}, "none.txt"), ({"steps": -1}, "--steps=-1"), ({"processes": 2}, "a Trainer is one process"),
                                ({"serve": "0"}, "--serve"), ({"batch": 4}, "--batch")]:

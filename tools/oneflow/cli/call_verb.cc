@@ -1,5 +1,6 @@
 #include "tools/oneflow/cli/call_verb.h"
 
+#include <chrono>
 #include <mutex>
 
 #include "gflags/gflags.h"
@@ -32,8 +33,11 @@ absl::Status CallVerb(const Verb& verb, const std::vector<std::string>& words,
 absl::Status CallWithArguments(const Verb& verb, const std::vector<std::string>& words,
                                const Caller& caller,
                                const std::function<absl::Status(const Arguments& args)>& body) {
-  static std::mutex one_at_a_time;  // flags are global
-  const std::lock_guard lock(one_at_a_time);
+  static std::timed_mutex one_at_a_time;  // flags are global
+  std::unique_lock lock(one_at_a_time, std::defer_lock);
+  while (!lock.try_lock_for(std::chrono::milliseconds(20))) {
+    if (caller.stopped()) return absl::CancelledError("interrupted before it began");
+  }
   const gflags::FlagSaver flags;  // puts back the values of now
   const CallerScope scope(caller);
   ASSIGN_OR_RETURN(const Arguments args, ReadArguments(verb, words));

@@ -25,8 +25,8 @@
     #live .stage { display: grid; grid-template-columns: minmax(0, 15em) minmax(60px, 1fr) minmax(0, 18em); gap: 2px 0.8em; margin: 0.7em 0; align-items: center; }
     @media (max-width: 700px) { #live .stage { grid-template-columns: minmax(0, 9em) minmax(40px, 1fr) minmax(0, 7em); } }
     #live .stage small { overflow-wrap: anywhere; }
-    #live .bar { display: flex; height: 11px; background: var(--line); overflow: hidden; border-radius: 2px; }
-    #live .bar i { display: block; height: 100%; margin: 0; padding: 0; border: 0; } #live .works { background: var(--l); } #live .waits { background: var(--m); }
+    #live .shares { display: flex; height: 11px; background: var(--line); overflow: hidden; border-radius: 2px; }
+    #live .shares i { display: block; height: 100%; margin: 0; padding: 0; border: 0; } #live .works { background: var(--l); } #live .waits { background: var(--m); }
     #live .idle { background: var(--m); opacity: 0.45; }`;
 
   const root = document.getElementById("live");
@@ -145,7 +145,7 @@
   // A row of a stage: a bar of parts of a step, each [class, seconds, words], and words.
   function bar(parent, name, parts, total, words) {
     put(parent, "small", {}, name);
-    const made = put(parent, "span", { class: "bar" });
+    const made = put(parent, "span", { class: "shares" });
     for (const [kind, s, part] of parts) put(made, "i", { class: kind, style: `width: ${Math.min(100, (100 * s) / total)}%`, title: `${part}: ${seconds(s)}` });
     put(parent, "small", {}, words);
   }

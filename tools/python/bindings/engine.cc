@@ -13,6 +13,7 @@
 #include "tools/oneflow/cli/flag_table.h"
 #include "tools/python/bindings/bind.h"
 #include "tools/python/bindings/wait.h"
+#include "tools/python/bindings/without_gil.h"
 
 namespace oneflow {
 namespace {
@@ -47,8 +48,7 @@ py::tuple Call(const std::string& name, const std::vector<std::string>& words,
   std::string printed;
   WaitFor([&](const Caller& caller) { status = CallVerb(verb, words, caller); }, {notice, progress},
           &printed);
-  return py::make_tuple(ExitCode(status), std::string(status.message()), FindHint(status),
-                        py::bytes(printed));
+  return ErrorTuple(status) + py::make_tuple(py::bytes(printed));
 }
 
 // The flags of a verb: (name, value, sentence, default, rare), as `oneflow VERB --help` has them.
@@ -67,12 +67,14 @@ py::list Options(const std::string& name) {
 }  // namespace
 
 py::tuple ErrorTuple(const absl::Status& status) {
-  return py::make_tuple(ExitCode(status), std::string(status.message()), FindHint(status));
+  return py::make_tuple(ExitCode(status), ToText(std::string(status.message())),
+                        ToText(FindHint(status)));
 }
 
 PYBIND11_MODULE(_engine, module) {
   module.def("call", &Call);
   module.def("options", &Options);
+  WaitAtExit();
   BindTrainer(module);
   BindWeights(module);
 }

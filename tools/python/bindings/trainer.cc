@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "tools/python/bindings/bind.h"
 #include "tools/python/bindings/training_session.h"
 #include "tools/python/bindings/wait.h"
+#include "tools/python/bindings/without_gil.h"
 
 namespace oneflow {
 namespace {
@@ -36,11 +38,13 @@ py::dict StepDict(const TrainedStep& step) {
   return values;
 }
 
+// Threads of Python may share one: their calls follow one another. A call waits for `calls_` without
+// the GIL, which the owner of `calls_` may want.
 class PyTrainer {
  public:
   explicit PyTrainer(std::unique_ptr<TrainingSession> session) : session_(std::move(session)) {}
   ~PyTrainer() {
-    const py::gil_scoped_release release;
+    const WithoutGil without;
     session_ = nullptr;
   }
 
@@ -51,8 +55,10 @@ class PyTrainer {
   py::tuple Advance() {
     TrainingSession::Outcome outcome = TrainingSession::kEnded;
     absl::Status status;
+    std::unique_lock call(calls_, std::defer_lock);  // also while the step is read
     {
-      const py::gil_scoped_release release;
+      const WithoutGil without;
+      call.lock();
       outcome = session_->Advance();
       if (outcome == TrainingSession::kEnded) status = session_->End();
     }
@@ -70,7 +76,8 @@ class PyTrainer {
     absl::Status status;
     bool found = false;
     {
-      const py::gil_scoped_release release;
+      const WithoutGil without;
+      const std::lock_guard call(calls_);
       status = session_->VisitVariables([&](const Piece& piece) -> absl::Status {
         if (*piece.name != name) return absl::OkStatus();
         found = true;
@@ -97,16 +104,18 @@ class PyTrainer {
   std::vector<std::string> TakeNotices() { return session_->TakeNotices(); }
 
  private:
-  static py::tuple Waited(const std::function<absl::Status()>& work) {
+  py::tuple Waited(const std::function<absl::Status()>& work) {
     absl::Status status;
     {
-      const py::gil_scoped_release release;
+      const WithoutGil without;
+      const std::lock_guard call(calls_);
       status = work();
     }
     return ErrorTuple(status);
   }
 
   std::unique_ptr<TrainingSession> session_;
+  std::mutex calls_;
 };
 
 // (error, Trainer or None).

@@ -104,11 +104,16 @@ TrainingSession::State TrainingSession::Continue() {
 }
 
 absl::Status TrainingSession::Begin() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != kNew) return absl::OkStatus();
+  }
   if (Continue() == kRests) return absl::OkStatus();
   return End();
 }
 
 TrainingSession::Outcome TrainingSession::Advance() {
+  Begin().IgnoreError();  // End has its error
   const int64_t before = steps_done_;
   return Continue() == kRests && steps_done_ > before ? kStepped : kEnded;
 }
@@ -117,7 +122,7 @@ absl::Status TrainingSession::End() {
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
-    if (state_ == kNew) return absl::OkStatus();
+    if (state_ == kNew) state_ = kOver;  // nor does it begin any more
   }
   // The last rest may come before it is known that the run ends.
   while (Continue() != kOver) {

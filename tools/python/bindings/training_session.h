@@ -39,7 +39,8 @@ class TrainingSession {
 
   // Each call waits for the thread of the training; one at a time.
 
-  // Returns when the variables have their first values, or those of the checkpoint.
+  // Returns when the variables have their first values, or those of the checkpoint. Does nothing
+  // if the training has begun.
   absl::Status Begin();
   // Trains up to the next update. kEnded: the run's steps are done, or the training has failed;
   // End says.

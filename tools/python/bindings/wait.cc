@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "tools/python/bindings/without_gil.h"
+
 namespace oneflow {
 namespace {
 
@@ -33,16 +35,17 @@ struct Said {
 void Hear(const std::vector<Sentence>& sentences, const Listeners& listeners) {
   for (const Sentence& sentence : sentences) {
     const py::object& listener = sentence.progress ? listeners.progress : listeners.notice;
-    // Texts of users may hold bytes that are no UTF-8.
-    if (!listener.is_none()) {
-      listener(py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(
-          sentence.text.data(), static_cast<Py_ssize_t>(sentence.text.size()), "replace")));
-    }
+    if (!listener.is_none()) listener(ToText(sentence.text));
   }
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
 }  // namespace
+
+py::object ToText(const std::string& text) {
+  return py::reinterpret_steal<py::object>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
 
 void WaitFor(const std::function<void(const Caller& caller)>& work, const Listeners& listeners,
              std::string* printed) {
@@ -71,9 +74,13 @@ void WaitFor(const std::function<void(const Caller& caller)>& work, const Listen
   for (bool done = false; !done;) {
     std::vector<Sentence> heard;
     {
-      const py::gil_scoped_release release;
+      const WithoutGil without;
       std::unique_lock lock(said.mutex);
       said.changed.wait_for(lock, kLook, [&] { return said.done || !said.sentences.empty(); });
+      if (ProcessExits()) {
+        stopped = true;
+        said.changed.wait(lock, [&] { return said.done; });
+      }
       heard.swap(said.sentences);
       done = said.done;
     }

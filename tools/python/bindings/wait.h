@@ -16,6 +16,9 @@ struct Listeners {
   pybind11::object notice = pybind11::none(), progress = pybind11::none();
 };
 
+// A text of a user may hold bytes that are no UTF-8: they become U+FFFD.
+pybind11::object ToText(const std::string& text);
+
 // Runs `work` on another thread, and calls the listeners on this one, which holds the GIL. What is
 // printed is added to `printed`. After an exception of a listener, or a signal's such as
 // KeyboardInterrupt, the work is asked to stop; it is waited for, and the exception is thrown.

@@ -10,6 +10,7 @@
 #include "oneflow_core/tensor/layout.h"
 #include "tools/python/bindings/arrays.h"
 #include "tools/python/bindings/bind.h"
+#include "tools/python/bindings/without_gil.h"
 #include "training/checkpoint/base.h"
 #include "training/checkpoint/checkpoint.h"
 
@@ -26,7 +27,7 @@ class PyWeights {
     }
   }
 
-  std::string folder() const { return source_->folder(); }
+  py::bytes folder() const { return source_->folder(); }
 
   // [(name, shape)], in the order of the graph.
   py::list Names() const {
@@ -46,7 +47,7 @@ class PyWeights {
       const Slice all{Dims(array.dims.size(), 0), array.dims};
       absl::Status status;
       {
-        const py::gil_scoped_release release;
+        const WithoutGil without;
         status = source_->Load({.name = &name,
                                 .dtype = array.dtype,
                                 .dims = &array.dims,
@@ -57,7 +58,7 @@ class PyWeights {
                             status.ok() ? py::object(ToNumpy(array)) : py::none());
     }
     return py::make_tuple(
-        ErrorTuple(InputError(name, "is no variable of " + folder(), "names() lists them")),
+        ErrorTuple(InputError(name, "is no variable of " + source_->folder(), "names() lists them")),
         py::none());
   }
 
@@ -76,7 +77,7 @@ class PyWeights {
 py::tuple OpenWeightsForPython(const std::string& path, const std::string& base) {
   absl::StatusOr<std::unique_ptr<WeightSource>> source = absl::InternalError("not opened");
   {
-    const py::gil_scoped_release release;
+    const WithoutGil without;
     source = OpenWeights(path, base);
   }
   if (!source.ok()) return py::make_tuple(ErrorTuple(source.status()), py::none());

@@ -39,11 +39,16 @@ class Scratch:
 
     def __init__(self) -> None:
         self.path = tempfile.mkdtemp(prefix="oneflow-")
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+        weakref.finalize(self, _remove, self.path, os.getpid())
 
     def file(self, name: str) -> str:
         """The path of a file of this name in the folder."""
         return os.path.join(self.path, name)
+
+
+def _remove(folder: str, owner: int) -> None:
+    if os.getpid() == owner:  # a fork of the process has the object, too
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Option(NamedTuple):
@@ -140,14 +145,15 @@ class Answer(NamedTuple):
 
     def json(self) -> Dict[str, Any]:
         """What was printed with --format=json."""
-        value: Dict[str, Any] = json.loads(self.printed)
+        value: Dict[str, Any] = json.loads(self.printed.decode("utf-8", "replace"))
         return value
 
 
 def ask(verb: str, arguments: Sequence[str], on_notice: Notice = None, on_progress: Progress = None) -> Answer:
     """Runs a verb as the command line does. Other threads of Python go on; Ctrl-C ends the verb, then raises KeyboardInterrupt."""
     with listener(on_progress) as progress:
-        return Answer(*_engine.call(verb, list(arguments), on_notice or hear, progress))
+        # Paths may hold bytes that are no UTF-8.
+        return Answer(*_engine.call(verb, [os.fsencode(word) for word in arguments], on_notice or hear, progress))
 
 
 def call(verb: str, arguments: Sequence[str], on_notice: Notice = None, on_progress: Progress = None) -> str:

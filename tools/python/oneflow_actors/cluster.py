@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, List, Union
 from google.protobuf import text_format
 
 from oneflow_actors.calls import Scratch, call, call_json, words
+from oneflow_actors.errors import InputError
 from oneflow_actors.facts import Facts
 from oneflow_actors.proto import cluster_pb2
 
@@ -48,6 +49,8 @@ def cluster(*name: str, **figures: "Unpack[ClusterFlags]") -> Cluster:
     of.cluster("h100")
     of.cluster(bf16_tflops=362, memory="44.4GiB", memory_bandwidth="864GB", devices=8, link_bandwidth="32GB", network_bandwidth="12.5GB")
     """
+    if not name and not figures:
+        raise InputError("no cluster is named; of.clusters() lists those that are known", "of.clusters() lists those that are known")
     return Cluster(call("cluster", [*name, *words("cluster", figures)]))
 
 

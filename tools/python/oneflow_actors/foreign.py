@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, List, Mapping, Sequence, Union
 
 from oneflow_actors.calls import Notice, Progress, ask, words
+from oneflow_actors.errors import InputError
 from oneflow_actors.facts import Facts
 from oneflow_actors.recipe import Recipe
 from oneflow_actors.search import recipe_of_flags
@@ -43,6 +44,9 @@ def read_foreign(source: Union[str, "os.PathLike[str]", Sequence[Union[str, "os.
         rest = ["--", *shlex.split(path)] if is_command else []
     else:
         files, rest = [os.fspath(file) for file in source], []
+    for file in files:
+        if not os.path.exists(file):
+            raise InputError(f"{file}: cannot be read: No such file or directory; check the path", "check the path")
     answer = ask("fit", [*files, *words("fit", flags), "--format=json", *rest], on_notice, on_progress)
     # Without a cluster there is no time to tell, but all that was read; a plan that does not fit is an answer.
     if answer.exit_code != 0 and (not answer.printed or "flags" not in answer.json() or (answer.message and "cluster" in flags)):

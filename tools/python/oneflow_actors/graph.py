@@ -17,9 +17,14 @@ import contextlib
 import dataclasses
 from typing import Any, Iterator, Optional, Sequence, Tuple, Union
 
+from google.protobuf import text_format
+
+from oneflow_actors.calls import Scratch
+from oneflow_actors.errors import InputError
 from oneflow_actors.proto import graph_pb2, tensor_pb2
 
 Dim = Union[int, str, Tuple[str, int]]
+_FIELDS = {bool: "b", int: "i", float: "f", str: "s"}
 Attr = Union[bool, int, float, str, Sequence[int]]
 
 
@@ -92,6 +97,14 @@ class Graph:
     def __init__(self, name: str, family: str = "") -> None:
         self.message = graph_pb2.Graph(name=name, family=family)
         self._stage, self._block = 0, -1
+        self._scratch: Optional[Scratch] = None
+
+    def __flag__(self) -> str:
+        self._scratch = self._scratch or Scratch()
+        path = self._scratch.file("model.textproto")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text_format.MessageToString(self.message))
+        return path
 
     @contextlib.contextmanager
     def stage(self, stage: int) -> Iterator[None]:
@@ -224,8 +237,11 @@ class Graph:
         for key, value in attrs.items():
             if isinstance(value, (list, tuple)):
                 op.attr[key].ints.value.extend(value)
+            elif type(value) in _FIELDS:
+                setattr(op.attr[key], _FIELDS[type(value)], value)
             else:
-                setattr(op.attr[key], {bool: "b", int: "i", float: "f", str: "s"}[type(value)], value)
+                hint = "give a bool, an int, a float, a text or a list of ints"
+                raise InputError(f"op {name}: attribute {key}: {value!r} has no type of an attribute; {hint}", hint)
         return op
 
     def _source(self, op: graph_pb2.Op, dims: Sequence[Dim], dtype: str) -> Value:
@@ -233,6 +249,9 @@ class Graph:
             name, size = dim if isinstance(dim, tuple) else (dim, 0) if isinstance(dim, str) else ("", dim)
             op.shape.dim.add(name=name, size=size)
         if dtype != "f32":
+            if dtype.upper() not in tensor_pb2.DataType.keys():
+                hint = "give f32, i32 or another of proto/tensor.proto"
+                raise InputError(f"op {op.name}: dtype {dtype!r} is not known; {hint}", hint)
             op.dtype = tensor_pb2.DataType.Value(dtype.upper())
         return Value(self, op)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from google.protobuf import text_format
 
 from oneflow_actors.calls import Scratch, call, words
+from oneflow_actors.errors import InputError
 from oneflow_actors.facts import table
 from oneflow_actors.graph import Graph
 from oneflow_actors.proto import graph_pb2
@@ -39,7 +40,7 @@ class Model:
         """
         model = cls._make([f"--from={os.fspath(source)}", *words("model", flags)])
         if not flags:
-            model._argument = os.fspath(source)
+            model._argument = os.path.abspath(source) if os.path.exists(source) else os.fspath(source)
         return model
 
     @classmethod
@@ -59,8 +60,11 @@ class Model:
 
     @classmethod
     def load(cls, path: Union[str, "os.PathLike[str]"], /) -> "Model":
-        """A graph file, of `save` or of `oneflow model`."""
-        return cls(os.fspath(path), os.fspath(path))
+        """A graph file, of `save` or of `oneflow model`. One that is no graph is an InputError."""
+        file = os.path.abspath(path)
+        model = cls(file, file)
+        model._graph = model.graph
+        return model
 
     @classmethod
     def from_graph(cls, graph: Union[Graph, graph_pb2.Graph], /) -> "Model":
@@ -76,8 +80,13 @@ class Model:
     def graph(self) -> graph_pb2.Graph:
         """The graph, a message of proto/graph.proto: ops of one micro-batch at logical shapes."""
         if self._graph is None:
-            with open(self._file, encoding="utf-8") as file:
-                self._graph = text_format.Parse(file.read(), graph_pb2.Graph())
+            try:
+                with open(self._file, encoding="utf-8") as file:
+                    self._graph = text_format.Parse(file.read(), graph_pb2.Graph())
+            except (OSError, ValueError, text_format.ParseError) as error:
+                why = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else f"is no graph: {error}"
+                hint = "give a file of `oneflow model`; of.models.named takes names, of.Model.from_hf a config.json"
+                raise InputError(f"{self._file}: {why}; {hint}", hint) from None
         return self._graph
 
     @property
@@ -111,4 +120,4 @@ def as_model(model: Any) -> Model:
         return model
     if isinstance(model, (Graph, graph_pb2.Graph)):
         return Model.from_graph(model)
-    return Model.load(model)
+    return Model(os.fspath(model), os.fspath(model))

@@ -8,6 +8,7 @@ import shutil
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from oneflow_actors.calls import Notice, Progress, Scratch, call, call_json, words
+from oneflow_actors.errors import InputError
 from oneflow_actors.facts import Facts, bytes_text, seconds_text
 from oneflow_actors.model import ModelLike, as_model
 from oneflow_actors.recipe import Recipe, RecipeLike
@@ -53,13 +54,14 @@ class Plan:
     @classmethod
     def load(cls, path: Path, /) -> "Plan":
         """A plan file. One that is truncated, or of another version, is an InputError."""
-        plan = cls(os.fspath(path), None)
+        plan = cls(os.path.abspath(path), None)
         plan.to_json()
         return plan
 
     def save(self, path: Path, /) -> None:
         """Writes the plan file."""
-        shutil.copyfile(self.path, path)
+        if not (os.path.exists(path) and os.path.samefile(self.path, path)):
+            shutil.copyfile(self.path, path)
 
     def to_json(self) -> Dict[str, Any]:
         """All of `oneflow explain --format=json`: stages, programs, actors, variables with their layouts."""
@@ -132,7 +134,11 @@ class Plan:
         flags["full"] = True
         flags.setdefault("program", "train")
         about = re.compile(rf"(?<![\w.]){re.escape(name)}(?![\w])")
-        return "\n".join(line for line in explain(self, **flags).split("\n") if about.search(line))
+        lines = [line for line in explain(self, **flags).split("\n") if about.search(line)]
+        if not lines:
+            hint = "explain(program=NAME, full=True) lists all"
+            raise InputError(f"{name}: is no op and no tensor of program {flags['program']}; {hint}", hint)
+        return "\n".join(lines)
 
     def to_html(self, path: Optional[Path] = None, /, **flags: "Unpack[ExplainFlags]") -> str:
         """The page: timeline, memory, critical path. It is one file, which loads nothing; written to `path` where that is given."""
@@ -198,7 +204,7 @@ def compile(model: ModelLike, recipe: RecipeLike = None, /, *, on_notice: Notice
     """
     said: Dict[str, Any] = {"recipe": recipe, **flags}
     scratch = None if said.get("out") else Scratch()
-    path = scratch.file("plan") if scratch else os.fspath(said.pop("out"))
+    path = scratch.file("plan") if scratch else os.path.abspath(said.pop("out"))
     model = as_model(model)
     facts = call_json("compile", [*_of_model(model), *words("compile", said), f"--out={path}"], on_notice)
     return Plan(path, scratch, facts)

@@ -89,12 +89,12 @@ class Recipe:
         return str(text_format.MessageToString(self._file))
 
     def __repr__(self) -> str:
-        return f"Recipe({text_format.MessageToString(self.message, as_one_line=True)})"
+        return f"Recipe({text_format.MessageToString(self._file, as_one_line=True)})"
 
     def _repr_html_(self) -> str:
         from oneflow_actors.facts import table
         fields: Dict[str, str] = {field.name: text_format.MessageToString(value, as_one_line=True) if field.message_type else str(value)
-                                  for field, value in self.message.ListFields()}
+                                  for message in (self.message, self._file.run) for field, value in message.ListFields()}
         return table(fields.items())
 
 

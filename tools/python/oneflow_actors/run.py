@@ -5,6 +5,7 @@ import os
 from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Sequence, Union
 
 from oneflow_actors.calls import Notice, Scratch, call, words
+from oneflow_actors.errors import InputError
 from oneflow_actors.model import ModelLike, as_model
 from oneflow_actors.plan import Plan
 
@@ -25,12 +26,16 @@ def run(subject: Union[Plan, ModelLike], feeds: Mapping[str, Any], fetch: Option
 
     scratch = Scratch()
     owner = subject if isinstance(subject, Plan) else as_model(subject)
+    if isinstance(fetch, str):
+        fetch = [fetch]
     if fetch is None:
-        fetch = [] if isinstance(owner, Plan) else list(owner.graph.output)
+        if isinstance(owner, Plan):
+            raise InputError("fetch: says nothing, and a plan does not list its graph's outputs; give their names", "give their names")
+        fetch = list(owner.graph.output)
     said = [f"--plan={owner.path}" if isinstance(owner, Plan) else f"--graph={owner.__flag__()}", *words("run", flags)]
     for index, (name, array) in enumerate(feeds.items()):
         path = scratch.file(f"feed{index}.npy")
-        numpy.save(path, numpy.ascontiguousarray(array))
+        numpy.save(path, numpy.asarray(array, order="C"))
         said.append(f"--feed={name}={path}")
     files = {name: scratch.file(f"fetch{index}.npy") for index, name in enumerate(fetch)}
     call("run", [*said, *(f"--fetch={name}={path}" for name, path in files.items())], on_notice)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, 
 from oneflow_actors.calls import Notice, Progress, Scratch, ask, call_json, flag_text, options, words
 from oneflow_actors.errors import InputError
 from oneflow_actors.facts import Facts, bytes_text, seconds_text, table, text_of
-from oneflow_actors.model import Model, ModelLike, as_model
+from oneflow_actors.model import ModelLike, as_model
 from oneflow_actors.plan import Plan
 from oneflow_actors.recipe import Recipe, RecipeLike
 
@@ -33,9 +33,9 @@ def recipe_of_flags(said: Sequence[str]) -> Recipe:
 class Found(Facts):
     """A plan that was found: its numbers and its choices. `flags` are those of `oneflow compile` that make it."""
 
-    def __init__(self, values: Mapping[str, Any], model: Optional[Model] = None) -> None:
+    def __init__(self, values: Mapping[str, Any], owners: Any = None) -> None:
         super().__init__(values)
-        self._model = model  # its file is among `flags`
+        self._owners = owners  # of files that are among `flags`
         self._plan: Optional[Plan] = None
 
     @property
@@ -81,10 +81,10 @@ class SearchResult(Sequence[Found]):
     """Plans, the fastest first; `simplest` is the one that `oneflow search` shows first: predictions cannot tell it from the fastest.
     `facts` are all of --format=json."""
 
-    def __init__(self, facts: Dict[str, Any], model: Model) -> None:
+    def __init__(self, facts: Dict[str, Any], owners: Any) -> None:
         self.facts = Facts(facts)
         plans = facts.get("plans", facts.get("points", facts.get("compare", [])))  # of pareto=True, and of compare=
-        self._found = [Found(plan, model) for plan in plans]
+        self._found = [Found(plan, owners) for plan in plans]
 
     @property
     def simplest(self) -> Found:
@@ -124,18 +124,19 @@ def search(model: ModelLike, recipe: RecipeLike = None, /, *, on_progress: Progr
     """
     owner = as_model(model)
     said = words("search", {"recipe": recipe, **flags})
-    return SearchResult(call_json("search", [f"--graph={owner.__flag__()}", *said], on_notice, on_progress), owner)
+    return SearchResult(call_json("search", [f"--graph={owner.__flag__()}", *said], on_notice, on_progress), (owner, flags))
 
 
 class Fit(Facts):
     """The answer of `fit`. `fits` says whether; `plans` are the best ones, `limits` how far it may grow; `miss` what is too large."""
 
-    def __init__(self, values: Mapping[str, Any], model: Model) -> None:
-        super().__init__({**values, "plans": [Found(plan, model) for plan in values.get("plans", [])]})
+    def __init__(self, values: Mapping[str, Any], owners: Any) -> None:
+        super().__init__({**values, "plans": [Found(plan, owners) for plan in values.get("plans", [])]})
 
     def __repr__(self) -> str:
         verdict = "fits" if self["fits"] else "does not fit"
-        return f"Fit({self['model']} {verdict} {self['devices']} devices of {self['cluster']}, batch {self['batch']})"
+        devices = f"{self['devices']} device{'s' if self['devices'] > 1 else ''}"
+        return f"Fit({self['model']} {verdict} {devices} of {self['cluster']}, batch {self['batch']})"
 
     def _rows(self) -> Iterator[List[str]]:
         for index, plan in enumerate(self["plans"]):
@@ -163,8 +164,10 @@ def fit(model: ModelLike, /, *, batch_tokens: Optional[float] = None, on_progres
     owner = as_model(model)
     said: Dict[str, Any] = dict(flags)
     if batch_tokens is not None:
+        if said.get("batch") is not None:
+            raise InputError("batch and batch_tokens are given together; leave one of the two out", "leave one of the two out")
         said["batch"] = f"{flag_text(batch_tokens)}tokens"
     answer = ask("fit", [owner.__flag__(), *words("fit", said), "--format=json"], on_notice, on_progress)
     if answer.exit_code != 0 and not answer.printed:
         answer.checked()
-    return Fit(answer.json(), owner)
+    return Fit(answer.json(), (owner, flags))

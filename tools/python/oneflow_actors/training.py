@@ -68,7 +68,7 @@ class Trainer:
     def __init__(self, plan: Union[Plan, Path, None] = None, /, *, on_notice: Notice = None, on_progress: Progress = None,
                  **flags: "Unpack[TrainFlags]") -> None:
         self._on_notice = on_notice or hear
-        said = words("train", {"plan": plan, **flags})
+        said = [os.fsencode(word) for word in words("train", {"plan": plan, **flags})]
         with listener(on_progress) as progress:
             error, self._trainer = _engine.open_trainer(said, self._on_notice, progress)
         _check(*error)
@@ -160,7 +160,7 @@ class Checkpoint(Mapping[str, "Array"]):
     """
 
     def __init__(self, path: Path, *, base: Path = "") -> None:
-        error, self._weights = _engine.open_weights(os.fspath(path), os.fspath(base))
+        error, self._weights = _engine.open_weights(os.fsencode(path), os.fsencode(base))
         _check(*error)
         self._shapes: Dict[str, Tuple[int, ...]] = dict(self._weights.names())
 
@@ -170,12 +170,12 @@ class Checkpoint(Mapping[str, "Array"]):
     @property
     def path(self) -> str:
         """The folder that is read."""
-        return str(self._weights.folder())
+        return os.fsdecode(self._weights.folder())
 
     @property
     def step(self) -> int:
         """The step that the checkpoint is of."""
-        error, step = _engine.checkpoint_step(self.path)
+        error, step = _engine.checkpoint_step(os.fsencode(self.path))
         _check(*error)
         return step
 
@@ -190,6 +190,14 @@ class Checkpoint(Mapping[str, "Array"]):
         error, array = self._weights.load(name)
         _check(*error)
         return array  # type: ignore[no-any-return]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._shapes  # reads none
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._shapes)
