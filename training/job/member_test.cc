@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/cause.h"
+#include "oneflow_core/base/status.h"
 #include "training/job/job_listener.h"
 
 #include <catch2/catch.hpp>
@@ -307,8 +308,7 @@ TEST_CASE("Options that cannot be are refused before anything is sent") {
   MemberOptions no_secret = Options(0, 0, 1);
   no_secret.token.clear();
   CHECK(Member::Join(no_secret, {}).status() ==
-        absl::InvalidArgumentError(
-            "ONEFLOW_JOB_TOKEN: is empty; give all processes of the job the same one"));
+        InputError("ONEFLOW_JOB_TOKEN", "is empty", "give all processes of the job the same one"));
   const auto refusal = [](const MemberOptions& options) {
     const Joined joined = Member::Join(options, {});
     REQUIRE_FALSE(joined.ok());
