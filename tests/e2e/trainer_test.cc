@@ -93,10 +93,13 @@ TEST_CASE("a training rests between two steps, and ends there if it is to") {
   const TemporaryDirectory free, resting, ended;
   REQUIRE(TrainIn(plan, free.path()).ok());
   std::vector<int64_t> rests;
-  REQUIRE(TrainIn(plan, resting.path(), "", true, {.between_steps = [&](int64_t steps_done) {
-                    rests.push_back(steps_done);
-                    return true;
-                  }}).ok());
+  REQUIRE(TrainIn(plan, resting.path(), "", true,
+                  {.between_steps =
+                       [&](int64_t steps_done) {
+                         rests.push_back(steps_done);
+                         return true;
+                       }})
+              .ok());
   CHECK(rests == std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7});
   CHECK(Losses(resting.path() + "/metrics") == Losses(free.path() + "/metrics"));
   // It ends after a step without a checkpoint of its own, saves one, and goes on.

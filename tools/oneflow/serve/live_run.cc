@@ -78,10 +78,11 @@ class PrometheusText {
 
 }  // namespace
 
-std::string LivePage(const proto::Plan& plan, const std::optional<Promise>& promise) {
+std::string LivePage(const proto::Plan& plan, const std::optional<Promise>& promise,
+                     PlanOrigin origin) {
   if (promise) {
-    absl::StatusOr<std::string> page =
-        SimulatedPage(promise->cluster, {.plan = plan}, "train", /*steps=*/2, kLiveScript);
+    absl::StatusOr<std::string> page = SimulatedPage(promise->cluster, {.plan = plan}, "train",
+                                                     /*steps=*/2, kLiveScript, std::move(origin));
     if (page.ok()) return *std::move(page);
   }
   return absl::StrCat(

@@ -23,6 +23,7 @@
 #include "nlohmann/json.hpp"
 #include "planning/simulate/utilization.h"
 #include "proto/plan.pb.h"
+#include "tools/oneflow/explain/plan_origin.h"
 #include "tools/oneflow/serve/curve.h"
 #include "tools/oneflow/serve/http/http_server.h"
 #include "training/trainer/job_report.h"
@@ -33,7 +34,8 @@ namespace oneflow {
 
 // The page of a plan (explain_page.h), simulated on the cluster of the promise, with a script that
 // shows a run in it. Without a promise, or where it cannot be simulated, the run alone.
-std::string LivePage(const proto::Plan& plan, const std::optional<Promise>& promise);
+std::string LivePage(const proto::Plan& plan, const std::optional<Promise>& promise,
+                     PlanOrigin origin = {});
 
 class LiveRun {
  public:

@@ -143,7 +143,8 @@ absl::Status RunTraining(const Arguments& args, const PreparedTraining& prepared
 
   const std::unique_ptr<HttpServer> serving = std::move(server);  // ends before `live`
   if (serving != nullptr) {
-    live.emplace(plan, promise, report, LivePage(plan, promise));
+    PlanOrigin origin = FindPlanOrigin(args, plan).value_or(PlanOrigin());
+    live.emplace(plan, promise, report, LivePage(plan, promise, std::move(origin)));
     RETURN_IF_ERROR(serving->Start([&](const std::string& path) { return live->Answer(path); }));
     printer.Notify("the run is shown at " + serving->Url());
   }
