@@ -97,7 +97,8 @@ class CallsTest(FolderCase):
 
         with self.assertRaises(KeyboardInterrupt):
             of.search(self.model, devices=64, batch=64, cluster="h100", budget_seconds=600, on_progress=interrupt)
-        self.assertEqual((len(heard), count_threads()), (1, before))
+        self.assertEqual(len(heard), 1)
+        self.assertLessEqual(count_threads(), before)
         self.assertEqual(of.compile(self.model, batch=4).devices, 1)
 
     def test_an_exception_of_a_callback_ends_a_search(self):
