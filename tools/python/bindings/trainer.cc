@@ -38,8 +38,8 @@ py::dict StepDict(const TrainedStep& step) {
   return values;
 }
 
-// Threads of Python may share one: their calls follow one another. A call waits for `calls_` without
-// the GIL, which the owner of `calls_` may want.
+// Threads of Python may share one: their calls follow one another. A call waits for `calls_`
+// without the GIL, which the owner of `calls_` may want.
 class PyTrainer {
  public:
   explicit PyTrainer(std::unique_ptr<TrainingSession> session) : session_(std::move(session)) {}

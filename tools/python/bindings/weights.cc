@@ -57,9 +57,9 @@ class PyWeights {
       return py::make_tuple(ErrorTuple(status),
                             status.ok() ? py::object(ToNumpy(array)) : py::none());
     }
-    return py::make_tuple(
-        ErrorTuple(InputError(name, "is no variable of " + source_->folder(), "names() lists them")),
-        py::none());
+    return py::make_tuple(ErrorTuple(InputError(name, "is no variable of " + source_->folder(),
+                                                "names() lists them")),
+                          py::none());
   }
 
  private:
