@@ -3,6 +3,8 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -107,6 +109,15 @@ class TrainingTest(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(sorted(steps), list(range(40)))
+
+    def test_an_exit_while_a_daemon_thread_trains(self):
+        program = ("import threading, oneflow_actors as of\n"
+                   "trainer, began = of.Trainer('gpt.plan', data='text.txt', steps=10**6), threading.Event()\n"
+                   "threading.Thread(target=trainer.run, args=(lambda _: began.set(),), daemon=True).start()\n"
+                   "began.wait()\n")
+        ended = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=False,
+                               capture_output=True, text=True)
+        self.assertEqual((ended.returncode, ended.stderr), (0, ""))
 
     def test_a_graph_of_python(self):
         graph = of.Graph("bigram", family="bigram")

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, Union
 
 from google.protobuf import text_format
 
@@ -93,8 +93,9 @@ class Recipe:
 
     def _repr_html_(self) -> str:
         from oneflow_actors.facts import table
+        messages: Tuple[Any, ...] = (self.message, self._file.run)
         fields: Dict[str, str] = {field.name: text_format.MessageToString(value, as_one_line=True) if field.message_type else str(value)
-                                  for message in (self.message, self._file.run) for field, value in message.ListFields()}
+                                  for message in messages for field, value in message.ListFields()}
         return table(fields.items())
 
 
