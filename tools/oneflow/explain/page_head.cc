@@ -47,7 +47,8 @@ std::string TokensText(double tokens) { return DigitsText(std::llround(tokens));
 nlohmann::ordered_json PageHead(const SimulationSummary& summary, const proto::Device& device) {
   const double sigma = summary.band.outside.empty() ? summary.band.sigma : 0;
   nlohmann::ordered_json head = {
-      {"a step", PageTimeText(summary.step_seconds), RangeText(summary.step_seconds, sigma, PageTimeText),
+      {"a step", PageTimeText(summary.step_seconds),
+       RangeText(summary.step_seconds, sigma, PageTimeText),
        std::string(absl::StripLeadingAsciiWhitespace(BandText(summary.band)))}};
   if (summary.device_tokens_a_second > 0) {
     const double all = summary.device_tokens_a_second * summary.devices;
