@@ -44,6 +44,7 @@ report(async () => ({
   ticks: boxes("#timeline text.tick"),
   periods: [texts("#timeline text.tick").filter(t => t.includes("period")), boxes("#timeline .gap")],
   view: [view.from, view.to, AXIS.length],
+  over: document.querySelector("#memory svg").lastElementChild.tagName,
   path: texts("#path > * > .number, #path > * > summary > .number"),
   parts: texts("#parts .number"),
   kinds: [...new Set([...document.querySelectorAll("#timeline rect.block")].map(e => e.getAttribute("fill") || e.getAttribute("class")))],
@@ -139,7 +140,7 @@ def luminance(colour):
 
 def read_seconds(text):
     number, unit = text.split()
-    return float(number) * {"s": 1, "ms": 1e-3, "us": 1e-6}[unit]
+    return float(number) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit]
 
 
 class BrowserTest(FolderCase):
@@ -202,6 +203,7 @@ class BrowserTest(FolderCase):
         [words], [gap] = found["periods"]
         self.assertIn(f"of {repeat['times'] + 1} ", words)
         self.assertTrue(0 < gap[2] - gap[0] < 0.1 * found["size"][0])
+        self.assertEqual(found["over"], "text")  # no gap hides a title
         self.assertEqual(found["view"][1:], [found["view"][2]] * 2)
         self.assertGreaterEqual(found["view"][0], 0)
         self.assertTrue({"url(#fillB)", "url(#fillU)"} <= set(found["kinds"]) or found["size"][0] < 600)

@@ -157,10 +157,17 @@ class FollowTest(unittest.TestCase):
         self.write("m.jsonl", "[1]\n")
         self.write("fakes/trackio.py", "import a_package_that_is_not_there")
         metrics = "--metrics=m.jsonl"
+        os.mkfifo(self.dir + "/pipe")
+        self.write("endless.jsonl", '{"step": 1e400}\n')
+        self.write("deep.jsonl", "[" * 100000 + "\n")
         for flags, words in [([metrics], "--to: is missing; write --to=stdout"), (["--to=stdout"], "--metrics: is missing; write --metrics="),
                              ([metrics, "--to=tensorboard"], "--to=tensorboard: is not known; use wandb, mlflow, trackio or stdout"),
                              (["--to=stdout", "--metrics=absent"], "--metrics=absent: there is no such file; give the file of "),
                              ([metrics, "--to=stdout"], "--metrics=m.jsonl: has a line that is no step; give the file of "),
+                             (["--to=stdout", "--metrics=endless.jsonl"], "--metrics=endless.jsonl: has a line that is no step; "),
+                             (["--to=stdout", "--metrics=deep.jsonl"], "--metrics=deep.jsonl: has a line that is no step; "),
+                             (["--to=stdout", "--metrics=pipe"], "--metrics=pipe: is no file; give the file of "),
+                             (["--to=stdout", "--metrics=fakes"], "--metrics=fakes: is no file; give the file of "),
                              ([metrics, "--to=trackio"], "--to=trackio: needs the Python package a_package_that_is_not_there; install it: python3 -m pip "
                                                 "install trackio, in a virtual environment"),
                              ([metrics, "--to=stdout", "--format=json"], "--format")]:

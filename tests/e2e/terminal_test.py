@@ -32,12 +32,12 @@ class TerminalTest(FolderCase):
         cls.command = [ONEFLOW, "train", "--plan=gpt.plan", "--data=text.txt", "--steps=60", "--learning_rate=1e-2", "--threads=1",
                        "--eval_fraction=0.1", "--eval_every=20"]
 
-    def shown(self, columns, *flags, locale="C.UTF-8", **options):
+    def shown(self, columns, *flags, locale="C.UTF-8", kind="xterm", **options):
         """All that a terminal of so many columns is sent."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         process = subprocess.Popen([*self.command, *flags], cwd=self.dir, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
-                                   env=dict(os.environ, LC_ALL=locale), **options)
+                                   env=dict(os.environ, LC_ALL=locale, TERM=kind), **options)
         os.close(theirs)
         data = b""
         try:
@@ -82,12 +82,12 @@ class TerminalTest(FolderCase):
         self.assertTrue(after.startswith(before + CLEAR), after[:200])  # the line is there again
         self.assertEqual(sum(line.startswith("oneflow: warning: steps are missing") for line in self.lines(text)), 1)
 
-    def test_a_file_has_lines(self):
-        out = run(*self.command[1:], cwd=self.dir)[0]
-        self.assertNotIn("\x1b", out)
-        steps = [line for line in out.splitlines() if line.startswith("step ")]
-        self.assertEqual([int(re.match(r"step (\d+)/60  loss [\d.]+  \d+ tokens/s  ", line)[1]) for line in steps],
-                         [1, 11, 20, 21, 31, 40, 41, 51, 60])
+    def test_a_file_and_a_dumb_terminal_have_lines(self):
+        for out in (run(*self.command[1:], cwd=self.dir)[0], self.shown(80, kind="dumb")):
+            self.assertNotIn("\x1b", out)
+            steps = [line for line in out.splitlines() if line.startswith("step ")]
+            self.assertEqual([int(re.match(r"step (\d+)/60  loss [\d.]+  \d+ tokens/s  ", line)[1]) for line in steps],
+                             [1, 11, 20, 21, 31, 40, 41, 51, 60])
 
 
 if __name__ == "__main__":

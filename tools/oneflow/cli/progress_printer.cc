@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -31,6 +33,12 @@ std::string ProgressText(const TrainedStep& step) {
   return absl::StrCat(text, "  left ", DurationText(step.left_seconds));
 }
 
+// A "dumb" terminal, as in an editor, cannot clear a line.
+bool ShowsLineInPlace() {
+  const char* terminal = std::getenv("TERM");
+  return isatty(STDOUT_FILENO) != 0 && (terminal == nullptr || std::strcmp(terminal, "dumb") != 0);
+}
+
 }  // namespace
 
 void PrintNotice(const std::string& sentence) {
@@ -39,7 +47,7 @@ void PrintNotice(const std::string& sentence) {
 }
 
 ProgressPrinter::ProgressPrinter(bool json)
-    : json_(json), terminal_(isatty(STDOUT_FILENO) != 0), utf8_(HasUtf8()) {}
+    : json_(json), terminal_(ShowsLineInPlace()), utf8_(HasUtf8()) {}
 
 void ProgressPrinter::Show(const TrainedStep& step) {
   const std::lock_guard lock(mutex_);

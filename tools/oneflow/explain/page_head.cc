@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "oneflow_core/base/time_text.h"
 #include "oneflow_core/cost/device_memory.h"
 #include "oneflow_core/plan/plan_lookup.h"
@@ -18,6 +19,11 @@ namespace {
 
 std::string Counted(int64_t n, const char* one, const char* many) {
   return absl::StrCat(DigitsText(n), " ", n == 1 ? one : many);
+}
+
+// With the unit that the page's scripts write.
+std::string PageTimeText(double seconds) {
+  return absl::StrReplaceAll(TimeText(seconds), {{" us", " µs"}});
 }
 
 // "low to high": a figure that grows with the step's time, or falls with it, within 1 sigma of it.
@@ -41,7 +47,8 @@ std::string TokensText(double tokens) { return DigitsText(std::llround(tokens));
 nlohmann::ordered_json PageHead(const SimulationSummary& summary, const proto::Device& device) {
   const double sigma = summary.band.outside.empty() ? summary.band.sigma : 0;
   nlohmann::ordered_json head = {
-      {"a step", TimeText(summary.step_seconds), RangeText(summary.step_seconds, sigma, TimeText),
+      {"a step", PageTimeText(summary.step_seconds),
+       RangeText(summary.step_seconds, sigma, PageTimeText),
        std::string(absl::StripLeadingAsciiWhitespace(BandText(summary.band)))}};
   if (summary.device_tokens_a_second > 0) {
     const double all = summary.device_tokens_a_second * summary.devices;
@@ -71,13 +78,13 @@ std::vector<std::string> PageFacts(const proto::Plan& plan, const SimulationSumm
   const proto::Recipe& recipe = plan.recipe();
   std::vector<std::string> facts = {
       Counted(summary.devices, "device", "devices"),
-      MeshText(plan.mesh()),
       absl::StrCat("a batch of ", Counted(recipe.batch(), "sequence", "sequences"), " in ",
                    Counted(recipe.micro_batches(), "micro-batch", "micro-batches")),
       ScheduleName(plan),
       recipe.precision() == proto::BF16 ? "bf16" : "f32",
       "proof: " + proof,
       "program " + summary.program};
+  if (summary.devices > 1) facts.insert(facts.begin() + 1, MeshText(plan.mesh()));
   const int64_t host = FindMost(summary, &SimulationSummary::Device::host_arena_bytes);
   if (host > 0) facts.push_back(BytesText(host) + " of the host for a device");
   if (!price.empty()) facts.push_back(price);
@@ -88,7 +95,7 @@ std::string PageTitle(const proto::Plan& plan, const SimulationSummary& summary)
   const std::string mesh = MeshText(plan.mesh());
   return absl::StrCat(summary.model, ", ", mesh == "1" ? "one device" : mesh, ", ",
                       ScheduleName(plan), ", batch ", plan.recipe().batch(), ": ",
-                      TimeText(summary.step_seconds), " a step");
+                      PageTimeText(summary.step_seconds), " a step");
 }
 
 }  // namespace oneflow

@@ -230,11 +230,13 @@ function memory() {
     node(c.svg, "path", { d: path, class: "used" });
     node(c.svg, "rect", { class: "held", x: c.left, y: y(strip.held), width: c.width - c.left - RIGHT, height: strip.held * up });
     node(c.svg, "line", { class: "limit", x1: c.left, x2: c.width - RIGHT, y1: y(strip.planned), y2: y(strip.planned) });
-    node(c.svg, "text", { x: 6, y: base - height + 17 },
+  });
+  gaps(c, 0, bottom);
+  strips.forEach((strip, i) => {
+    node(c.svg, "text", { x: 6, y: i * height + 13 },
          narrow(c.width) ? `${strip.title}: ${bytes(strip.planned)}, of it always ${bytes(strip.held)}`
                          : `${strip.title}: planned ${bytes(strip.planned)}, of it always ${bytes(strip.held)}; registers up to ${bytes(strip.peak)}`);
   });
-  gaps(c, 0, bottom);
 }
 
 function draw() {

@@ -115,7 +115,11 @@ def follow(path, to, once=False, project=None, name=None):
     lines = read_lines(path)
     while True:
         ends = once or stop.is_set()  # before it looks: what was written until then is sent
-        item = next(lines)
+        try:
+            item = next(lines)
+        except OSError as error:
+            say(f"error: --metrics={path}: cannot be read: {error.strerror}")
+            return 2
         if item is None and ends:
             return 0 if persist(end) else 1
         if item is None:
@@ -128,7 +132,7 @@ def follow(path, to, once=False, project=None, name=None):
                 return 1
         try:
             step, numbers = read_step(line)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             say(f"error: --metrics={path}: has a line that is no step; give the file of `oneflow train --metrics`")
             return 2
         if step > sent and not persist(send, step, numbers):
@@ -144,8 +148,9 @@ def main():
     flags.add_argument("--project")
     flags.add_argument("--name")
     args = flags.parse_args()
-    if args.once and not os.path.exists(args.metrics):
-        say(f"error: --metrics={args.metrics}: there is no such file; give the file of `oneflow train --metrics`")
+    there = os.path.exists(args.metrics)
+    if not os.path.isfile(args.metrics) if there else args.once:  # a pipe would keep it waiting
+        say(f"error: --metrics={args.metrics}: {'is no file' if there else 'there is no such file'}; give the file of `oneflow train --metrics`")
         return 2
     try:
         if args.to != "stdout":
