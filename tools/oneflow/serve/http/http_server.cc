@@ -267,7 +267,7 @@ absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& flag, const 
   const bool has_brackets = host.starts_with('[') && host.ends_with(']');
   if (has_brackets) host = host.substr(1, host.size() - 2);
   const bool is_host =
-      colon == text.npos || (!host.empty() && host.find_first_of("[]/ ") == host.npos);
+      colon == text.npos || (!host.empty() && host.find_first_of("[]/* ") == host.npos);
   const bool is_plain = has_brackets == absl::StrContains(host, ':');
   if (!is_host || !is_plain || !absl::SimpleAtoi(port, &address.port) || address.port < 0 ||
       address.port > 65535) {
