@@ -29,7 +29,7 @@ TEST_CASE("an address is a port, and a host before it") {
   CHECK(parse("8080x") ==
         "--serve=8080x: is not [HOST:]PORT; give a port up to 65535, 0 for any: "
         "8080, 0.0.0.0:8080, [::1]:8080");
-  for (const char* bad : {"", ":", ":80", "host", "host:", "65536", "-1", "::1:80", "[::1]",
+  for (const char* bad : {"*:80", "", ":", ":80", "host", "host:", "65536", "-1", "::1:80", "[::1]",
                           "[h]:80", "http://host:80", "a b:80"}) {
     INFO(bad);
     CHECK(absl::StrContains(parse(bad), "is not [HOST:]PORT"));
