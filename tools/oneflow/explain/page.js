@@ -22,7 +22,7 @@ function setFacts(list, facts) {
 
 function header() {
   document.title = plan.title;
-  document.getElementById("title").textContent = `${data.model} on ${data.cluster}`;
+  document.getElementById("title").textContent = data.cluster ? `${data.model} on ${data.cluster}` : data.model;
   setFacts(document.getElementById("head"), plan.head);
   document.getElementById("facts").textContent = plan.facts.join(" · ");
   document.getElementById("fingerprint").textContent = "fingerprint " + plan.fingerprint;
