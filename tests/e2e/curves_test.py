@@ -47,7 +47,7 @@ class CurvesTest(FolderCase):
         flags = ["--eval_fraction=0.1", "--eval_every=4", "--tensorboard=curves/moe", "--metrics=m.jsonl", "--checkpoint_dir=ckpt"]
         self.train("--steps=8", *flags)
         [name] = self.files("curves/moe")
-        self.assertRegex(name, r"^events\.out\.tfevents\.\d{10}\.[^/]+\.\d+\.0$")
+        self.assertRegex(name, r"^events\.out\.tfevents\.\d{10}\.\d{6}\.[^/]+\.\d+\.0$")
         first, rows = self.events("curves/moe"), read_metrics(self.dir + "/m.jsonl")
         self.assertEqual(first.starts, [0])
         for of_line, tag in NAMES.items():
