@@ -183,10 +183,11 @@ absl::Status EventFile::Open(int64_t first_step) {
   std::error_code error;
   std::filesystem::create_directories(options_.folder, error);
   if (error) return WriteError(where, "cannot be made", error.value(), "give another folder");
-  // Readers take the files of a folder in the order of their names; a run may go on within a second.
-  const std::string name =
-      absl::StrCat(options_.folder, "/events.out.tfevents.",
-                   absl::StrFormat("%.6f", SecondsSince1970()), ".", HostName(), ".", getpid(), ".");
+  // Readers take the files of a folder in the order of their names; a run may go on within a
+  // second.
+  const std::string name = absl::StrCat(options_.folder, "/events.out.tfevents.",
+                                        absl::StrFormat("%.6f", SecondsSince1970()), ".",
+                                        HostName(), ".", getpid(), ".");
   for (int n = 0; file_ < 0 && (n == 0 || errno == EEXIST); ++n) {
     path_ = absl::StrCat(name, n);
     file_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
