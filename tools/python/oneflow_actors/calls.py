@@ -150,7 +150,10 @@ class Answer(NamedTuple):
 
 
 def ask(verb: str, arguments: Sequence[str], on_notice: Notice = None, on_progress: Progress = None) -> Answer:
-    """Runs a verb as the command line does. Other threads of Python go on; Ctrl-C ends the verb, then raises KeyboardInterrupt."""
+    """Runs a verb as the command line does. Other threads of Python go on.
+
+    Ctrl-C ends a search or a fit, waits for any other verb, and raises KeyboardInterrupt.
+    """
     with listener(on_progress) as progress:
         # Paths may hold bytes that are no UTF-8.
         return Answer(*_engine.call(verb, [os.fsencode(word) for word in arguments], on_notice or hear, progress))
