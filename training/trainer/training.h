@@ -63,8 +63,8 @@ struct TrainerObserver {
   std::function<void()> on_look;
   // Called when the last step is done, or the training has failed: AskStop has no effect any more.
   std::function<void()> on_trained;
-  // In a group of one: called before the first step and after each update, when all devices rest, on
-  // the thread of Trainer::Run; steps_done: of the run. False ends the training there, as a stop
+  // In a group of one: called before the first step and after each update, when all devices rest,
+  // on the thread of Trainer::Run; steps_done: of the run. False ends the training there, as a stop
   // does. With it steps of a pipe do not overlap.
   std::function<bool(int64_t steps_done)> between_steps;
   // Asked as often as on_look is called: true once a report of the workers is wanted.
