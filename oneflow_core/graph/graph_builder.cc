@@ -94,8 +94,10 @@ Value GraphBuilder::Linear(std::string name, Value x, Value w, Value bias, Linea
   return Op("linear", std::move(name), {x, w, bias}, std::move(attrs));
 }
 
-Value GraphBuilder::Embedding(std::string name, Value table, Value ids) {
-  return Op("embedding", std::move(name), {table, ids});
+Value GraphBuilder::Embedding(std::string name, Value table, Value ids, double scale) {
+  AttrMap attrs;
+  if (scale != 1) attrs["scale"] = scale;
+  return Op("embedding", std::move(name), {table, ids}, std::move(attrs));
 }
 
 Value GraphBuilder::PositionalEmbedding(std::string name, Value x, Value table) {
@@ -108,10 +110,20 @@ Value GraphBuilder::LayerNorm(std::string name, Value x, Value gamma, Value beta
   return Op("layer_norm", std::move(name), {x, gamma, beta}, std::move(attrs));
 }
 
-Value GraphBuilder::RmsNorm(std::string name, Value x, Value gamma, double epsilon) {
+Value GraphBuilder::RmsNorm(std::string name, Value x, Value gamma, double epsilon, double offset) {
   AttrMap attrs;
   if (epsilon != 1e-5) attrs["epsilon"] = epsilon;
+  if (offset != 0) attrs["offset"] = offset;
   return Op("rms_norm", std::move(name), {x, gamma}, std::move(attrs));
+}
+
+Value GraphBuilder::RmsNormOver(std::string name, Value x, Value gamma, const Dims& sizes,
+                                double epsilon) {
+  const auto dims = static_cast<int64_t>(sizes.size());
+  AttrMap attrs = {{"of", Product(sizes)}};
+  if (epsilon != 1e-5) attrs["epsilon"] = epsilon;
+  const Value sums = Op("square_sums", name + "_sums", {x}, {{"dims", dims}});
+  return Op("rms_scale", std::move(name), {x, sums, gamma}, std::move(attrs));
 }
 
 Value GraphBuilder::Gated(std::string name, Value gate, Value up, std::string activation) {
@@ -121,11 +133,22 @@ Value GraphBuilder::Gated(std::string name, Value gate, Value up, std::string ac
 Value GraphBuilder::Rotary(std::string name, Value x, const RotaryOptions& options,
                            Value positions) {
   AttrMap attrs = {{"theta", options.theta}};
+  if (options.rotated != 0) attrs["rotated"] = options.rotated;
   if (options.scaling) {
-    attrs["scale_factor"] = options.scaling->factor;
-    attrs["low_frequency_factor"] = options.scaling->low_frequency_factor;
-    attrs["high_frequency_factor"] = options.scaling->high_frequency_factor;
-    attrs["original_positions"] = options.scaling->original_positions;
+    using Kind = RotaryOptions::Scaling::Kind;
+    const RotaryOptions::Scaling& s = *options.scaling;
+    attrs["scale_factor"] = s.factor;
+    if (s.kind == Kind::kLinear) attrs["scaling"] = std::string("linear");
+    if (s.kind != Kind::kLinear) {
+      attrs["low_frequency_factor"] = s.low;
+      attrs["high_frequency_factor"] = s.high;
+      attrs["original_positions"] = s.positions;
+    }
+    if (s.kind == Kind::kYarn) {
+      attrs["scaling"] = std::string("yarn");
+      if (s.exact) attrs["exact"] = true;
+      if (s.attention_factor != 1) attrs["attention_factor"] = s.attention_factor;
+    }
   }
   return Op("rotary", std::move(name), {x, positions}, std::move(attrs));
 }
@@ -134,10 +157,14 @@ Value GraphBuilder::SplitQkv(std::string name, Value qkv, bool parts_first) {
   return Op("split_qkv", std::move(name), {qkv}, {{"parts_first", parts_first}});
 }
 
-Value GraphBuilder::Attention(std::string name, Value q, Value k, Value v, int64_t window) {
+Value GraphBuilder::Attention(std::string name, Value q, Value k, Value v,
+                              const AttentionOptions& options) {
   AttrMap attrs;
-  if (window != 0) attrs["window"] = window;
-  return Op("attention", std::move(name), {q, k, v}, std::move(attrs));
+  if (options.window != 0) attrs["window"] = options.window;
+  if (options.scale != 0) attrs["scale"] = options.scale;
+  if (options.soft_cap != 0) attrs["soft_cap"] = options.soft_cap;
+  if (!options.sinks.none()) attrs["sinks"] = true;
+  return Op("attention", std::move(name), {q, k, v, options.sinks}, std::move(attrs));
 }
 
 Value GraphBuilder::Gelu(std::string name, Value x) { return Op("gelu", std::move(name), {x}); }
@@ -168,6 +195,10 @@ Value GraphBuilder::CausalAttention(std::string name, Value qkv) {
 
 Value GraphBuilder::Add(std::string name, Value a, Value b) {
   return Op("add", std::move(name), {a, b});
+}
+
+Value GraphBuilder::SoftCap(std::string name, Value x, double cap) {
+  return Op("soft_cap", std::move(name), {x}, {{"cap", cap}});
 }
 
 Value GraphBuilder::SoftmaxCrossEntropy(std::string name, Value logits, Value labels) {

@@ -55,12 +55,18 @@ struct LinearOptions {
 // Rotary position embeddings.
 struct RotaryOptions {
   double theta = 10000;
-  // Llama 3.1's scaling of frequencies; none by default.
+  // Scaled frequencies; none by default. `low` and `high` count turns over `positions`: a frequency
+  // of fewer turns than `low` is divided by `factor`, one of more than `high` is not.
   struct Scaling {
-    double factor, low_frequency_factor, high_frequency_factor;
-    int64_t original_positions;
+    enum class Kind { kLlama3, kLinear, kYarn };
+    double factor = 1, low = 1, high = 4;
+    int64_t positions = 8192;
+    Kind kind = Kind::kLlama3;
+    bool exact = false;           // YaRN: the borders of its ramp are not rounded to frequencies
+    double attention_factor = 1;  // YaRN: of cosines and sines
   };
   std::optional<Scaling> scaling = {};
+  int64_t rotated = 0;  // first elements of a head that are turned; 0: all
 };
 
 class GraphBuilder {
@@ -71,6 +77,13 @@ class GraphBuilder {
     std::string name;
     bool none() const { return name.empty(); }
     Value output(int i) const { return {i == 0 ? name : name + ':' + std::to_string(i)}; }
+  };
+
+  struct AttentionOptions {
+    int64_t window = 0;   // the last positions that a query sees; 0: all before it
+    double scale = 0;     // of scores; 0: 1 / sqrt(head_dim)
+    double soft_cap = 0;  // scores become cap * tanh(score / cap); 0: they do not
+    Value sinks = {};  // a logit of each query head that takes part in the softmax, with no value
   };
 
   explicit GraphBuilder(std::string name);
@@ -85,10 +98,13 @@ class GraphBuilder {
   Value Matmul(std::string name, Value a, Value b, bool transpose_a = false,
                bool transpose_b = false);
   Value Linear(std::string name, Value x, Value w, Value bias = {}, LinearOptions options = {});
-  Value Embedding(std::string name, Value table, Value ids);
+  Value Embedding(std::string name, Value table, Value ids, double scale = 1);
   Value PositionalEmbedding(std::string name, Value x, Value table);
   Value LayerNorm(std::string name, Value x, Value gamma, Value beta = {}, double epsilon = 1e-5);
-  Value RmsNorm(std::string name, Value x, Value gamma, double epsilon = 1e-5);
+  // `offset` is added to gamma.
+  Value RmsNorm(std::string name, Value x, Value gamma, double epsilon = 1e-5, double offset = 0);
+  // Over all dimensions that gamma has: devices that split one of them add up its squares.
+  Value RmsNormOver(std::string name, Value x, Value gamma, const Dims& sizes, double epsilon);
   Value Gelu(std::string name, Value x);
   Value Gated(std::string name, Value gate, Value up, std::string activation = "silu");
   // Without positions, those of a sequence are 0, 1, ...
@@ -98,14 +114,14 @@ class GraphBuilder {
   Value CausalAttention(std::string name, Value qkv);
   // Queries; .output(1) keys, .output(2) values.
   Value SplitQkv(std::string name, Value qkv, bool parts_first);
-  // `window`: the last positions that a query sees; 0: all before it.
-  Value Attention(std::string name, Value q, Value k, Value v, int64_t window = 0);
+  Value Attention(std::string name, Value q, Value k, Value v, const AttentionOptions& options);
   Value SplitHeads(std::string name, Value qkv);  // queries; .output(1) keys, .output(2) values
   Value BatchMatmul(std::string name, Value a, Value b, bool transpose_a = false,
                     bool transpose_b = false);
   Value CausalSoftmax(std::string name, Value x, double scale = 1);
   Value SwapDims(std::string name, Value x);
   Value Add(std::string name, Value a, Value b);
+  Value SoftCap(std::string name, Value x, double cap);  // cap * tanh(x / cap)
   Value SoftmaxCrossEntropy(std::string name, Value logits, Value labels);
   // Adds an op of any kind of the registry. Inputs that are "none" are left out.
   Value Op(std::string kind, std::string name, const std::vector<Value>& inputs,

@@ -103,8 +103,8 @@ TEST_CASE("a block of Llama has its methods") {
   const RotaryOptions scaled{.theta = 500000, .scaling = {{8, 1, 4, 8192}}};
   auto positions = g.Input("positions", {2, 4}, "feed", DType::kI32);
   auto k = g.Rotary("k_rotary", q.output(1), scaled, positions);
-  auto a = g.Attention("attn", g.Rotary("q_rotary", q, {}), k, q.output(2), 16);
-  g.Attention("full", q, k, q.output(2));
+  auto a = g.Attention("attn", g.Rotary("q_rotary", q, {}), k, q.output(2), {.window = 16});
+  g.Attention("full", q, k, q.output(2), {});
   g.Gated("act", a, a);
   g.Gated("other", g.RmsNorm("plain", x, {"gamma"}), a, "gelu");
   CHECK('\n' + ToText(*g.Build()) == R"(

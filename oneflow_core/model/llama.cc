@@ -62,7 +62,8 @@ class Llama {
   std::optional<RotaryOptions::Scaling> Scaling() const {
     const proto::RopeScaling& s = model_.rope_scaling();
     if (s.factor() == 0) return std::nullopt;
-    return RotaryOptions::Scaling{s.factor(), s.low(), s.high(), s.positions()};
+    return RotaryOptions::Scaling{
+        .factor = s.factor(), .low = s.low(), .high = s.high(), .positions = s.positions()};
   }
   // Projections back onto the residual stream: it adds 2 * layers of them.
   Init Residual() const { return Normal(kDeviation / std::sqrt(2.0 * model_.layers())); }
@@ -94,7 +95,7 @@ class Llama {
     x = g_.SplitQkv(at + ".split", x, /*parts_first=*/false);
     const Value q = Positioned(at + ".q", x);            // [b,t,g,r,d]
     const Value k = Positioned(at + ".k", x.output(1));  // [b,t,g,d]
-    x = g_.Attention(at + ".core", q, k, x.output(2), model_.window());
+    x = g_.Attention(at + ".core", q, k, x.output(2), {.window = model_.window()});
     return Linear(at + ".proj", x, {Groups(), QueryHeads(), HeadDim()}, {Hidden()}, Residual());
   }
 

@@ -208,7 +208,8 @@ TEST_CASE("numbers of a Llama that do not fit name the flag") {
   CHECK_THAT(Error("hidden: 1048576 heads: 1"), Catch::StartsWith("--head_dim=1048576: is out"));
   CHECK(Error("rope_scaling { factor: 8 low: 4 high: 1 positions: 8192 }") ==
         "--rope_scaling=8,4,1,8192: has a HIGH that is not above LOW; write "
-        "FACTOR,LOW,HIGH,POSITIONS, as in --rope_scaling=8,1,4,8192");
+        "FACTOR,LOW,HIGH,POSITIONS as in --rope_scaling=8,1,4,8192, linear:FACTOR, or "
+        "yarn:FACTOR,POSITIONS,FAST,SLOW as in --rope_scaling=yarn:32,4096,32,1");
   CHECK(Error("preset: 'qwen3'") == "--preset=qwen3: no such preset; did you mean qwen3-0.6b?");
 }
 

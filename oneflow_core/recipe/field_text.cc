@@ -19,6 +19,9 @@
 
 namespace oneflow {
 std::string ExactText(double number) {
+  if (number == std::floor(number) && std::abs(number) < 1e15) {
+    return absl::StrCat(static_cast<int64_t>(number));
+  }
   std::string text;
   for (int digits = 1; digits <= 17; ++digits) {
     text = absl::StrFormat("%.*g", digits, number);
@@ -65,12 +68,6 @@ const EnumValueDescriptor* FindValue(const EnumDescriptor& type, std::string_vie
   return nullptr;
 }
 
-// 25000000, where %g would write 2.5e+07.
-std::string LimitText(double limit) {
-  if (std::abs(limit) >= 0x1p53) return ExactText(limit);
-  return limit == std::floor(limit) ? absl::StrCat(static_cast<int64_t>(limit)) : ExactText(limit);
-}
-
 // "only at the end", of the sentence that says so.
 std::string DefaultWords(const Row& row) {
   constexpr std::string_view kBegin = "Default: ";
@@ -83,13 +80,13 @@ std::string DefaultWords(const Row& row) {
 // "1 to 8", "0 or more, and less than 1"; "" of any number.
 std::string RangeText(const Row& row) {
   if (row.least != -kNoLimit && row.most != kNoLimit) {
-    return absl::StrCat(LimitText(row.least), " to ", LimitText(row.most));
+    return absl::StrCat(ExactText(row.least), " to ", ExactText(row.most));
   }
   std::vector<std::string> parts;
-  if (row.least != -kNoLimit) parts.push_back(LimitText(row.least) + " or more");
-  if (row.above != -kNoLimit) parts.push_back("more than " + LimitText(row.above));
-  if (row.below != kNoLimit) parts.push_back("less than " + LimitText(row.below));
-  if (row.most != kNoLimit) parts.push_back("at most " + LimitText(row.most));
+  if (row.least != -kNoLimit) parts.push_back(ExactText(row.least) + " or more");
+  if (row.above != -kNoLimit) parts.push_back("more than " + ExactText(row.above));
+  if (row.below != kNoLimit) parts.push_back("less than " + ExactText(row.below));
+  if (row.most != kNoLimit) parts.push_back("at most " + ExactText(row.most));
   return absl::StrJoin(parts, ", and ");
 }
 

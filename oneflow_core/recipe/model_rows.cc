@@ -46,8 +46,12 @@ const Row kModelRows[] = {
      .foreign = "rotary_base rope_theta",
      .sentence = "Llama: base of the rotary frequencies. Default: the preset's."},
     {.name = "rope_scaling", .value = "FACTOR,LOW,HIGH,N", .rare = true, .form = &kRopeScalingForm,
-     .sentence = "Llama: scaled rotary frequencies as in Llama 3.1, 8,1,4,8192 there; or none. "
-                 "Default: the preset's."},
+     .sentence = "Llama: scaled rotary frequencies as in Llama 3.1, 8,1,4,8192 there; "
+                 "linear:FACTOR; yarn:FACTOR,N,FAST,SLOW; or none. Default: the preset's."},
+    {.name = "rotary_share", .value = "SHARE", .rare = true, .least = 0, .most = 1,
+     .foreign = "partial_rotary_factor",
+     .sentence = "Llama: the part of a head that is turned by its position, 0.5 in GLM 4.5; 0: "
+                 "none. Default: the preset's."},
     {.name = "window", .value = "N", .rare = true, .least = 0, .most = kMostPositions,
      .foreign = "sliding_window",
      .sentence = "Llama: last positions that a query sees; 0: all before it. Default: the "
@@ -98,6 +102,57 @@ const Row kModelRows[] = {
                  "preset's."},
     {.name = "qk_norm", .value = "BOOL", .rare = true, .foreign = "qk_layernorm",
      .sentence = "Llama: norms of queries and keys, as in Qwen 3. Default: the preset's."},
+    {.name = "blocks", .value = "PATTERN", .rare = true, .form = &kBlocksForm,
+     .foreign = "layer_types",
+     .sentence = "Decoders: classes of blocks, each with numbers of its own, in runs that repeat "
+                 "until there are --layers: 5*local(window=1024 theta=10000),full; the last run "
+                 "takes all that remain in 3*dense(experts=0 inner=10944),*mixture; or none. "
+                 "Default: the preset's."},
+    {.name = "norms", .value = "before|after|both", .rare = true,
+     .sentence = "Decoders: norms of what a branch reads, of what it adds, or both. Default: the "
+                 "preset's."},
+    {.name = "norm_offset", .value = "NUMBER", .rare = true, .least = 0, .most = 1,
+     .sentence = "Decoders: added to the weights of norms, 1 in Gemma. Default: the preset's."},
+    {.name = "norm_all_heads", .value = "BOOL", .rare = true,
+     .sentence = "Decoders: norms of queries and keys are over all heads, as in OLMo 2, not over "
+                 "each. Default: the preset's."},
+    {.name = "activation", .value = "silu|gelu|clamped_silu", .rare = true,
+     .sentence = "Decoders: function of the gate; gelu by tanh, as in Gemma; clamped_silu as in "
+                 "gpt-oss. Default: the preset's."},
+    {.name = "attention_scale", .value = "NUMBER", .rare = true, .least = 0, .most = 1000,
+     .sentence = "Decoders: by which scores are multiplied; 0: 1 / sqrt(head_dim). Default: the "
+                 "preset's."},
+    {.name = "attention_cap", .value = "NUMBER", .rare = true, .least = 0, .most = 1e6,
+     .foreign = "attn_logit_softcapping",
+     .sentence = "Decoders: scores become CAP tanh(score / CAP), 50 in Gemma 2; 0: they do not. "
+                 "Default: the preset's."},
+    {.name = "logit_cap", .value = "NUMBER", .rare = true, .least = 0, .most = 1e6,
+     .foreign = "final_logit_softcapping",
+     .sentence = "Decoders: the same of the logits of tokens, 30 in Gemma 2. Default: the "
+                 "preset's."},
+    {.name = "sinks", .value = "BOOL", .rare = true,
+     .sentence = "Decoders: a learned logit of each head takes part in the softmax of attention, "
+                 "as in gpt-oss. Default: the preset's."},
+    {.name = "proj_bias", .value = "BOOL", .rare = true,
+     .sentence = "Decoders: biases of attention's last product. Default: the preset's."},
+    {.name = "router_bias", .value = "BOOL", .rare = true,
+     .sentence = "Decoders: biases of a router's logits. Default: the preset's."},
+    {.name = "expert_bias", .value = "BOOL", .rare = true,
+     .sentence = "Decoders: biases of the products of experts. Default: the preset's."},
+    {.name = "routed_scale", .value = "NUMBER", .rare = true, .least = 1e-6, .most = 1e6,
+     .foreign = "routed_scaling_factor moe_router_topk_scaling_factor",
+     .sentence = "Decoders: by which the weights of a token's choices are multiplied. Default: "
+                 "the preset's."},
+    {.name = "embedding_scale", .value = "NUMBER", .rare = true, .least = 1e-6, .most = 1e6,
+     .sentence = "Decoders: by which embeddings are multiplied, about sqrt(hidden) in Gemma. "
+                 "Default: the preset's."},
+    {.name = "next_tokens", .value = "N", .rare = true, .least = 0, .most = 1,
+     .foreign = "num_nextn_predict_layers mtp_num_layers",
+     .sentence = "Decoders: further blocks that predict the token after the next one, in training "
+                 "only, as in GLM 4.5 and DeepSeek-V3. Default: 0."},
+    {.name = "next_tokens_coeff", .value = "NUMBER", .rare = true, .least = 0, .most = 1000,
+     .foreign = "mtp_loss_scaling_factor",
+     .sentence = "Decoders: factor of the loss of --next_tokens. Default: the preset's."},
     {.name = "bias", .value = "BOOL", .default_text = "true",
      .sentence = "GPT: biases in linear layers and layer norms."},
     {.name = "dropout", .value = "RATE", .default_text = "0", .least = 0, .most = 0.999,

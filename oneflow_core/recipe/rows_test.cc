@@ -96,6 +96,49 @@ TEST_CASE("values are printed as they are read") {
   }
 }
 
+TEST_CASE("a pattern of blocks, and scaled frequencies, are printed as they are read") {
+  const auto check = [](const char* name, std::vector<std::string> values) {
+    const Row& row = *FindRow(ModelRows(), name);
+    for (const std::string& value : values) {
+      INFO(value);
+      proto::Model model;
+      REQUIRE(SetField(row, value, &model).ok());
+      CHECK(FieldText(row, model) == value);
+    }
+  };
+  check("blocks",
+        {"none", "local(window=128),full", "5*local(theta=10000 window=1024),full",
+         "2*a(rope_scaling=8,1,4,8192 qk_norm=true),b,a,*b", "3*dense(inner=96 experts=0),*moe"});
+  check("rope_scaling", {"none", "8,1,4,8192", "linear:8", "yarn:32,4096,32,1,exact",
+                         "yarn:8,8192,32,1*1.5", "yarn:40,4096,1,1,exact*1"});
+}
+
+TEST_CASE("a pattern of blocks that is none says what is wrong") {
+  const auto error = [](const char* text) {
+    proto::Model model;
+    return std::string(SetField(*FindRow(ModelRows(), "blocks"), text, &model).message());
+  };
+  const std::string hint =
+      "; write runs of classes with commas between, a class with its own numbers where it comes "
+      "first, as in --blocks='5*local(window=1024 theta=10000),full' or "
+      "--blocks='3*dense(experts=0 inner=10944),*mixture'";
+  CHECK(error("0*a") == "--blocks=0*a: has \"0*a\", whose count is no number" + hint);
+  CHECK(error("*a,b") ==
+        "--blocks=*a,b: has *a, all blocks that remain, before others; write it last");
+  CHECK(error("a(window=1") ==
+        "--blocks=a(window=1: has \"a(window=1\", which is no run of a class" + hint);
+  CHECK(error("") == "--blocks=: has \"\", which is no run of a class" + hint);
+  CHECK(
+      error("a(windw=1)") ==
+      "--blocks=a(windw=1): has \"windw=1\", which is no number of a class; did you mean window?");
+  CHECK(error("a(hidden=64)") ==
+        "--blocks=a(hidden=64): gives a class its own hidden, which is "
+        "the same in all blocks; write --hidden beside it");
+  CHECK(error("a(window=1),b,a(window=2)") ==
+        "--blocks=a(window=1),b,a(window=2): gives the numbers of a twice; give them where the "
+        "class comes first");
+}
+
 TEST_CASE("defaults are values, and a recipe of them is complete") {
   const proto::Recipe recipe = WithDefaults({});
   CHECK(CheckRecipe(recipe).ok());
