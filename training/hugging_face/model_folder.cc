@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/strings.h"
 #include "training/hugging_face/find_model.h"
 #include "training/hugging_face/strict_json.h"
 
@@ -28,12 +29,18 @@ std::string NameTensor(const SafetensorsFile& file, const FileTensor& tensor) {
 // The tensors by their names without prefix.
 using Tensors = std::map<std::string, ModelFolder::Entry, std::less<>>;
 
-absl::StatusOr<Tensors> StripPrefix(const ModelFolder& folder, const FamilyFiles& files,
+// True of a tensor of another part of the model than its text part.
+bool IsOther(const FamilyFiles& files, std::string_view name) {
+  return std::any_of(files.other_parts.begin(), files.other_parts.end(),
+                     [&](std::string_view part) { return name.starts_with(part); });
+}
+
+absl::StatusOr<Tensors> ListTensors(const ModelFolder& folder, const FamilyFiles& files,
                                     bool tied) {
   Tensors tensors;
   for (const auto& [name, entry] : folder.tensors()) {
-    std::string_view stripped = name;
-    if (stripped.starts_with(files.prefix)) stripped.remove_prefix(files.prefix.size());
+    const std::string_view stripped = StripPrefix(files, name);
+    if (IsOther(files, stripped)) continue;
     const auto [it, added] = tensors.emplace(stripped, entry);
     if (added) continue;
     return InputError(folder.dir(),
@@ -230,11 +237,22 @@ std::vector<WantedVariable> ListVariables(const proto::Graph& graph) {
   return variables;
 }
 
+std::vector<std::string> ListOtherParts(const ModelFolder& folder, const FamilyFiles& files) {
+  std::vector<std::string> parts;
+  for (const std::string_view part : files.other_parts) {
+    const int64_t count = std::count_if(
+        folder.tensors().begin(), folder.tensors().end(),
+        [&](const auto& tensor) { return StripPrefix(files, tensor.first).starts_with(part); });
+    if (count > 0) parts.push_back(absl::StrCat(count, " tensors of ", ToAbsl(part)));
+  }
+  return parts;
+}
+
 absl::StatusOr<std::vector<MappedVariable>> MapVariables(const ModelFolder& folder,
                                                          const FamilyFiles& files,
                                                          std::span<const WantedVariable> variables,
                                                          int64_t vocab, bool tied) {
-  ASSIGN_OR_RETURN(const Tensors tensors, StripPrefix(folder, files, tied));
+  ASSIGN_OR_RETURN(const Tensors tensors, ListTensors(folder, files, tied));
   std::set<std::string, std::less<>> used;
   std::vector<MappedVariable> mapped;
   for (const WantedVariable& wanted : variables) {

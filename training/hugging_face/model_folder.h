@@ -60,6 +60,9 @@ struct WantedVariable {
 // The variables of a graph, in its order.
 std::vector<WantedVariable> ListVariables(const proto::Graph& graph);
 
+// The tensors of other parts of the model, for images: "437 tensors of vision_tower.".
+std::vector<std::string> ListOtherParts(const ModelFolder& folder, const FamilyFiles& files);
+
 // Finds the parts of all variables. Names of files may have the family's prefix or not. An input
 // error names the first tensor that is missing, that is unknown, that has another shape or a type
 // that cannot be read, that occurs with prefix and without, or that an index leaves out. `vocab`:

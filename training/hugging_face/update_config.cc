@@ -22,7 +22,7 @@ constexpr std::string_view kKept[] = {"architectures", "attention_dropout", "bos
                                       "eos_token_id", "use_cache"};
 // Keys that say what ConfigText says with others.
 constexpr std::string_view kOther[] = {"layer_types", "num_local_experts", "partial_rotary_factor",
-                                       "rope_parameters"};
+                                       "rope_parameters", "sliding_window_pattern"};
 // Keys that are not added where they are missing.
 constexpr std::string_view kTypeFields[] = {"dtype", "torch_dtype"};
 
