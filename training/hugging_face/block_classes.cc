@@ -99,9 +99,9 @@ void SetBlocks(const std::vector<proto::Model>& own, proto::Model* model) {
   std::vector<proto::Model> classes;
   std::vector<int> list;
   for (const proto::Model& numbers : own) {
-    const auto found = std::find_if(
-        classes.begin(), classes.end(),
-        [&](const proto::Model& known) { return MessageDifferencer::Equals(known, numbers); });
+    const auto found = std::find_if(classes.begin(), classes.end(), [&](const proto::Model& known) {
+      return MessageDifferencer::Equals(known, numbers);
+    });
     list.push_back(static_cast<int>(found - classes.begin()));
     if (found == classes.end()) classes.push_back(numbers);
   }
@@ -154,7 +154,8 @@ std::vector<std::string> ListDifferences(const proto::Model& a, const proto::Mod
   for (int64_t i = 0; i < CountBlocks(a); ++i) {
     const bool alike = a.blocks().run().empty() && b.blocks().run().empty();
     if (alike && i > 0) break;
-    const proto::Model ours = Normalize(BlockNumbers(a, i)), theirs = Normalize(BlockNumbers(b, i));
+    const proto::Model block = BlockNumbers(a, i);
+    const proto::Model ours = Normalize(block), theirs = Normalize(BlockNumbers(b, i));
     for (const Row& row : ModelRows()) {
       const bool has = HasField(row, ours);
       if (has == HasField(row, theirs) &&
@@ -162,7 +163,7 @@ std::vector<std::string> ListDifferences(const proto::Model& a, const proto::Mod
         continue;
       }
       const std::string text =
-          absl::StrCat(ToAbsl(row.name), "=", has ? FieldText(row, ours) : "none");
+          absl::StrCat(ToAbsl(row.name), "=", has ? FieldText(row, block) : "none");
       if (found.insert(text).second) differences.push_back(text);
     }
   }

@@ -162,8 +162,7 @@ void ReadRotary(ConfigFields& fields, double theta, proto::Model& model, const c
   proto::Model other = model;
   if (scaling != nullptr) ReadRope(fields, kScaling, *scaling, kTheta, model);
   if (parameters != nullptr) {
-    const std::string key =
-        entry == nullptr ? kParameters : absl::StrCat(kParameters, ".", entry);
+    const std::string key = entry == nullptr ? kParameters : absl::StrCat(kParameters, ".", entry);
     ReadRope(fields, key, *parameters, kTheta, other);
   }
   if (entry != nullptr && (model.rope_scaling().exact() || other.rope_scaling().exact())) {
@@ -223,8 +222,7 @@ bool ReadLayerTypes(ConfigFields& fields, std::vector<bool>& windows) {
   for (size_t i = 0; i < windows.size(); ++i) {
     const RopeJson& type = (*types)[i];
     if (type != kUnlimited && type != kWindowed) {
-      fields.Refuse(kKey,
-                    absl::StrCat("is not supported: ", kUnlimited, " or ", kWindowed, " is"));
+      fields.Refuse(kKey, absl::StrCat("is not supported: ", kUnlimited, " or ", kWindowed, " is"));
       return false;
     }
     windows[i] = type == kWindowed;

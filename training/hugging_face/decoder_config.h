@@ -17,8 +17,9 @@ void ReadSizes(ConfigFields& fields, proto::Model& model);
 void ReadAttentionBias(ConfigFields& fields, proto::Model& model);
 
 // Theta and scaling of rotary positions: "rope_theta", and "rope_scaling" or "rope_parameters" or
-// both, if they say the same. `theta`: where none is given. `entry`: of models whose layers with and
-// without a window have their own, which are entries of "rope_parameters"; the others' are read.
+// both, if they say the same. `theta`: where none is given. `entry`: of models whose layers with
+// and without a window have their own, which are entries of "rope_parameters"; the others' are
+// read.
 void ReadRotary(ConfigFields& fields, double theta, proto::Model& model,
                 const char* entry = nullptr);
 // The entry of layers with a window, beside `theta_key`; false where there is none.
@@ -27,8 +28,8 @@ bool ReadWindowRotary(ConfigFields& fields, const char* theta_key, double theta,
 // The object of "rope_scaling"; null without scaling.
 nlohmann::ordered_json RopeScalingJson(const proto::RopeScaling& scaling);
 
-// Changes, in a list of all layers, which of them have a window to what "layer_types" says, if it is
-// there; false: it is not.
+// Changes, in a list of all layers, which of them have a window to what "layer_types" says, if it
+// is there; false: it is not.
 bool ReadLayerTypes(ConfigFields& fields, std::vector<bool>& windows);
 // "layer_types" of a model.
 nlohmann::ordered_json LayerTypesJson(const proto::Model& model);

@@ -12,6 +12,15 @@ namespace oneflow {
 namespace {
 
 constexpr double kGemmaTheta = 10000, kGemma3Theta = 1000000;
+constexpr char kGemma2Defaults[] = R"({"vocab_size":256000,"num_hidden_layers":26,
+    "hidden_size":2304,"intermediate_size":9216,"num_attention_heads":8,"num_key_value_heads":4,
+    "head_dim":256,"max_position_embeddings":8192,"rms_norm_eps":1e-6,"tie_word_embeddings":true,
+    "query_pre_attn_scalar":256,"sliding_window":4096,"attn_logit_softcapping":50.0,
+    "final_logit_softcapping":30.0})";
+constexpr char kGemma3Defaults[] = R"({"vocab_size":262208,"num_hidden_layers":26,
+    "hidden_size":2304,"intermediate_size":9216,"num_attention_heads":8,"num_key_value_heads":4,
+    "head_dim":256,"max_position_embeddings":131072,"rms_norm_eps":1e-6,"tie_word_embeddings":true,
+    "query_pre_attn_scalar":256,"sliding_window":4096})";
 
 // Which layers see all positions where "layer_types" is absent: the last of each `period`.
 std::vector<bool> WindowsBut(size_t layers, size_t period) {
@@ -105,15 +114,6 @@ void WriteGemma3(const HuggingFaceConfig& config, ModelType::Json& json) {
 }  // namespace
 
 std::vector<ModelType> GemmaTypes() {
-  constexpr char kGemma2Defaults[] = R"({"vocab_size":256000,"num_hidden_layers":26,
-    "hidden_size":2304,"intermediate_size":9216,"num_attention_heads":8,"num_key_value_heads":4,
-    "head_dim":256,"max_position_embeddings":8192,"rms_norm_eps":1e-6,"tie_word_embeddings":true,
-    "query_pre_attn_scalar":256,"sliding_window":4096,"attn_logit_softcapping":50.0,
-    "final_logit_softcapping":30.0})";
-  constexpr char kGemma3Defaults[] = R"({"vocab_size":262208,"num_hidden_layers":26,
-    "hidden_size":2304,"intermediate_size":9216,"num_attention_heads":8,"num_key_value_heads":4,
-    "head_dim":256,"max_position_embeddings":131072,"rms_norm_eps":1e-6,"tie_word_embeddings":true,
-    "query_pre_attn_scalar":256,"sliding_window":4096})";
   return {{.name = "gemma2",
            .architecture = "Gemma2ForCausalLM",
            .family = "gemma",

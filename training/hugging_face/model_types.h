@@ -1,5 +1,6 @@
 // The types of models in config.json (model_type) that are read and written, a row each. A file for
-// each kind of them (llama_config.cc, gemma_config.cc, ...) gives its rows. Internal to this folder.
+// each kind of them (llama_config.cc, gemma_config.cc, ...) gives its rows. Internal to this
+// folder.
 #pragma once
 
 #include <span>
@@ -25,8 +26,8 @@ struct ModelType {
   // what acts in training alone, and the vocabulary. What has no equivalent here is refused.
   void (*read)(ConfigFields& fields, HuggingFaceConfig& config) = nullptr;
   // Adds the keys of the numbers, in a spelling that releases 4 and 5 of transformers read; those
-  // that all types share are there, or are added. What cannot be said is left out: a type that reads
-  // back other numbers than these is not the model's.
+  // that all types share are there, or are added. What cannot be said is left out: a type that
+  // reads back other numbers than these is not the model's.
   void (*write)(const HuggingFaceConfig& config, Json& json) = nullptr;
   const FamilyFiles& (*files)() = nullptr;
   // The keys are those of "text_config", in a model that has parts for images, too. Without them it

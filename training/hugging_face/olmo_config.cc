@@ -10,6 +10,9 @@ namespace oneflow {
 namespace {
 
 constexpr double kOlmo2Theta = 10000, kOlmo3Theta = 500000;
+constexpr char kOlmoKeys[] =
+    R"({"max_position_embeddings":2048,"rms_norm_eps":1e-5,"num_key_value_heads":null,
+          "sliding_window":4096})";
 
 void ReadOlmo(ConfigFields& fields, proto::Model& model) {
   ReadSizes(fields, model);
@@ -72,20 +75,17 @@ void WriteOlmo3(const HuggingFaceConfig& config, ModelType::Json& json) {
 }  // namespace
 
 std::vector<ModelType> OlmoTypes() {
-  constexpr char kOlmoDefaults[] =
-      R"({"max_position_embeddings":2048,"rms_norm_eps":1e-5,"num_key_value_heads":null,
-          "sliding_window":4096})";
   return {{.name = "olmo2",
            .architecture = "Olmo2ForCausalLM",
            .family = "olmo",
-           .defaults = kOlmoDefaults,
+           .defaults = kOlmoKeys,
            .read = ReadOlmo2,
            .write = WriteOlmo2,
            .files = OlmoFiles},
           {.name = "olmo3",
            .architecture = "Olmo3ForCausalLM",
            .family = "olmo",
-           .defaults = kOlmoDefaults,
+           .defaults = kOlmoKeys,
            .read = ReadOlmo3,
            .write = WriteOlmo3,
            .files = OlmoFiles}};
