@@ -153,7 +153,7 @@ TEST_CASE("decoders' config.json: layers as old and new releases list them") {
   CHECK(Blocks(Parse(With(Gemma3(), {{"num_hidden_layers", 7}, {"sliding_window_pattern", 2}}))) ==
         "local(theta=10000 window=512),full");
   const HuggingFaceConfig local =
-      Parse(With(Gemma3(), {{"num_hidden_layers", 1}, {"layer_types", {kSliding}}}));
+      Parse(With(Gemma3(), {{"num_hidden_layers", 1}, {"layer_types", Json::array({kSliding})}}));
   CHECK(Blocks(local) == "none");
   CHECK(local.model.window() == 512);
   CHECK(local.model.theta() == 10000);
@@ -163,7 +163,7 @@ TEST_CASE("decoders' config.json: layers as old and new releases list them") {
   CHECK(Blocks(Parse(With(
             SmolLm3(),
             {{"num_hidden_layers", 8}, {"use_sliding_window", true}, {"sliding_window", 32}}))) ==
-        "3*full(window=0),local(window=32 rotary_share=0)");
+        "3*full,local(window=32 rotary_share=0)");
   CHECK(Error(SmolLm3(), {{"no_rope_layers", flags}}) ==
         "config.json: \"no_rope_layers\": [1,1,0,1] is no list for 36 layers");
   CHECK(Error(SmolLm3(), {{"num_hidden_layers", 4}, {"no_rope_layers", {1, 2, 0, 1}}}) ==

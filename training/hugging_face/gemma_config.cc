@@ -57,7 +57,7 @@ void ReadGemma2(ConfigFields& fields, HuggingFaceConfig& config) {
   std::vector<proto::Model> own = ListOwnNumbers(model);
   std::vector<bool> windows = WindowsBut(own.size(), 2);
   ReadLayerTypes(fields, windows);
-  const int64_t window = fields.Size("sliding_window");
+  const int64_t window = ReadWindowSize(fields, windows);
   for (size_t i = 0; i < own.size(); ++i) {
     if (windows[i]) own[i].set_window(window);
   }
@@ -72,12 +72,12 @@ void ReadGemma3(ConfigFields& fields, HuggingFaceConfig& config) {
   proto::Model local = model;
   ReadRotary(fields, kGemma3Theta, model, "full_attention");
   ReadWindowRotary(fields, "rope_local_base_freq", kGemmaTheta, local);
-  local.set_window(fields.Size("sliding_window"));
-  const proto::Model of_local = ListChanges(model, local);
   std::vector<proto::Model> own = ListOwnNumbers(model);
   const int64_t period = fields.Size("sliding_window_pattern", 6);
   std::vector<bool> windows = WindowsBut(own.size(), static_cast<size_t>(period));
   ReadLayerTypes(fields, windows);
+  local.set_window(ReadWindowSize(fields, windows));
+  const proto::Model of_local = ListChanges(model, local);
   for (size_t i = 0; i < own.size(); ++i) {
     if (windows[i]) own[i] = of_local;
   }
@@ -96,8 +96,7 @@ void WriteGemma(const proto::Model& model, ModelType::Json& json) {
   json["attn_logit_softcapping"] = cap(model.attention_cap());
   json["final_logit_softcapping"] = cap(model.logit_cap());
   json["attention_bias"] = model.qkv_bias() && model.proj_bias();
-  json["sliding_window"] = WindowJson(FindBlock(model, true).window());
-  json["layer_types"] = LayerTypesJson(model);
+  WriteWindows(model, json);
 }
 
 void WriteGemma2(const HuggingFaceConfig& config, ModelType::Json& json) {

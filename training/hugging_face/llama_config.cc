@@ -29,7 +29,9 @@ void ReadWindows(ConfigFields& fields, bool uses, std::vector<bool> windows,
   if (!fields.Contains(kWindow)) return fields.Refuse(kWindow, "is missing");
   if (!fields.Has(kWindow)) return;
   const int64_t window = fields.Size(kWindow);
-  for (size_t i = 0; i < own.size(); ++i) own[i].set_window(windows[i] ? window : 0);
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (windows[i]) own[i].set_window(window);
+  }
 }
 
 void ReadLikeLlama(ConfigFields& fields, double theta, proto::Model& model) {

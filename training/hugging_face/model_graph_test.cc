@@ -129,14 +129,14 @@ TEST_CASE("ModelGraph: blocks of equal numbers are a class") {
   };
   // A pattern that is cut at the end, one that is not repeated, and none.
   constexpr char kGemma[] = "preset: 'gemma3-4b'", kDense[] = "preset: 'glm4.5'";
-  constexpr char kLocal[] = "5*local,full(window=0 theta=1000000 rope_scaling=linear:8)";
+  constexpr char kLocal[] = "5*local,full(theta=1000000 rope_scaling=linear:8 window=0)";
   CHECK(text("gemma", 8, kGemma) == kLocal);
   CHECK(text("gemma", 34, kGemma) == kLocal);
   CHECK(text("gemma", 6, kGemma) == kLocal);
   CHECK(text("gemma", 5, kGemma) == "none");
   CHECK(text("glm", 6, kDense) == "3*dense(inner=12288 experts=0),*mixture");
   CHECK(text("glm", 4, kDense) == "3*dense(inner=12288 experts=0),mixture");
-  CHECK(text("gpt_oss", 5, "preset: 'gpt-oss-20b'") == "local(window=128),full");
+  CHECK(text("gpt_oss", 5, "preset: 'gpt-oss-20b'") == "local,full(window=0)");
   CHECK(text("llama", 36, "preset: 'smollm3-3b'") == "3*rotary,plain(rotary_share=0)");
   // Three classes of one kind.
   CHECK(text("llama", 5,
@@ -228,8 +228,8 @@ TEST_CASE("ModelGraph: a graph that computes something else is refused by the op
                                            "there, and f: 500000 here"));
   llama = *BuildModelGraph(Llama("mistral"), {});
   (*FindOp(llama, "h.1.attn.core")->mutable_attr())["window"].set_i(8);
-  CHECK_THAT(Error(llama), Catch::Contains("in h.1.attn.core: its attribute window is i: 8 there, "
-                                           "and none here"));
+  // A window of some blocks is no mistake: it is a class of blocks.
+  CHECK(DescribeModelGraph(llama)->model_type == "smollm3");
 }
 
 TEST_CASE("ModelGraph: models without files of Hugging Face") {

@@ -33,16 +33,16 @@ void ReadOlmo3(ConfigFields& fields, HuggingFaceConfig& config) {
   proto::Model local = model;
   ReadRotary(fields, kOlmo3Theta, model, "full_attention");
   const bool stated = ReadWindowRotary(fields, "rope_theta", model.theta(), local);
-  local.set_window(fields.Size("sliding_window"));
   if (!stated && model.theta() != kOlmo3Theta) {
     fields.Refuse("rope_theta", "is that of layers with a window in some releases of transformers",
                   "state it for both kinds of layers, in \"rope_parameters\"");
   }
-  const proto::Model of_local = ListChanges(model, local);
   std::vector<proto::Model> own = ListOwnNumbers(model);
   std::vector<bool> windows(own.size());
   for (size_t i = 0; i < own.size(); ++i) windows[i] = (i + 1) % 4 != 0;
   ReadLayerTypes(fields, windows);
+  local.set_window(ReadWindowSize(fields, windows));
+  const proto::Model of_local = ListChanges(model, local);
   for (size_t i = 0; i < own.size(); ++i) {
     if (windows[i]) own[i] = of_local;
   }
@@ -60,8 +60,7 @@ void WriteOlmo3(const HuggingFaceConfig& config, ModelType::Json& json) {
   const proto::Model full = FindBlock(config.model, false), local = FindBlock(config.model, true);
   WriteOlmo2(config, json);
   WriteRotary(full, json);
-  json["sliding_window"] = WindowJson(local.window());
-  json["layer_types"] = LayerTypesJson(config.model);
+  WriteWindows(config.model, json);
   // Releases 5 of transformers read this, and releases 4 what is above.
   const auto entry = [](const proto::Model& numbers) {
     ModelType::Json object = RopeScalingJson(numbers.rope_scaling());
