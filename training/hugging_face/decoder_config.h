@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "nlohmann/json.hpp"
@@ -16,6 +17,10 @@ void ReadSizes(ConfigFields& fields, proto::Model& model);
 // Sets biases of queries, keys, values and of the output of attention.
 void ReadAttentionBias(ConfigFields& fields, proto::Model& model);
 
+// A scaling of a type ("llama3", "linear", "yarn"), in an object of "rope_scaling" or the like.
+// False: it is of another type. `positions`: the model's.
+bool ReadRopeScaling(ConfigFields& rope, const std::string& type, int64_t positions,
+                     proto::RopeScaling& scaling);
 // Theta and scaling of rotary positions: "rope_theta", and "rope_scaling" or "rope_parameters" or
 // both, if they say the same. `theta`: where none is given. `entry`: of models whose layers with
 // and without a window have their own, which are entries of "rope_parameters"; the others' are
