@@ -96,7 +96,13 @@ LLAMA_NAMES = {"embed_tokens.weight": "wte", "lm_head.weight": "head.weight", "n
                "input_layernorm.weight": "norm_1.weight", "post_attention_layernorm.weight": "norm_2.weight",
                "self_attn.q_norm.weight": "attn.q_norm.weight", "self_attn.k_norm.weight": "attn.k_norm.weight",
                "self_attn.o_proj.weight": "attn.proj.weight", "mlp.gate_proj.weight": "mlp.gate.weight",
+               "self_attn.o_proj.bias": "attn.proj.bias",
                "mlp.up_proj.weight": "mlp.up.weight", "mlp.down_proj.weight": "mlp.proj.weight"}
+NORMS_AFTER = {"post_attention_layernorm.weight": "attn.norm.weight", "post_feedforward_layernorm.weight": "mlp.norm.weight"}
+GEMMA_NAMES = {**LLAMA_NAMES, **NORMS_AFTER, "pre_feedforward_layernorm.weight": "norm_2.weight"}
+OLMO_NAMES = {**LLAMA_NAMES, **NORMS_AFTER, "self_attn.q_norm.weight": "attn.q_norm_all.weight",
+              "self_attn.k_norm.weight": "attn.k_norm_all.weight"}
+NAMES = {"gemma2": GEMMA_NAMES, "gemma3_text": GEMMA_NAMES, "olmo2": OLMO_NAMES, "olmo3": OLMO_NAMES}
 
 
 def locate(config, name, index):
@@ -113,12 +119,13 @@ def locate(config, name, index):
         return locate_in_experts(config, at, rest, index)
     packed = re.fullmatch(r"self_attn\.([qkv])_proj\.(weight|bias)", rest)
     if packed is None:
-        if "_proj" not in rest:
-            return at + LLAMA_NAMES[rest], index
+        names = NAMES.get(config["model_type"], LLAMA_NAMES)
+        if not rest.endswith("_proj.weight"):
+            return at + names[rest], index
         outs, ins = {"self_attn.o_proj.weight": (hidden, heads * d),
                      "mlp.down_proj.weight": (hidden, config["intermediate_size"])}.get(
                          rest, (config["intermediate_size"], hidden))
-        return at + LLAMA_NAMES[rest], index % ins * outs + index // ins
+        return at + names[rest], index % ins * outs + index // ins
     part, kind = packed.groups()
     r = heads // groups
     row, column = divmod(index, hidden) if kind == "weight" else (index, 0)
