@@ -25,9 +25,9 @@ struct Mixture {
   int64_t groups = 0;       // of a mixture that drops nothing; 0: as the mesh says
   bool one_expert = false;  // every token chooses the first experts
   int64_t shared = 0;
-  double bias_rate = 0;  // of scores by sigmoid; the biases begin far apart
+  double bias_rate = 0;      // of scores by sigmoid; the biases begin far apart
   bool dense_first = false;  // three blocks, of which the first has no experts
-  bool biased = false;       // experts have biases
+  bool expert_bias = false;
 };
 
 proto::Model Config(const Mixture& mixture) {
@@ -37,60 +37,23 @@ proto::Model Config(const Mixture& mixture) {
   config.set_head_dim(4), config.set_sequence(8), config.set_vocab(24), config.set_tied(true);
   config.set_experts(mixture.experts), config.set_experts_per_token(2);
   config.set_slots(mixture.slots), config.set_slot_groups(mixture.slot_groups);
-  if (mixture.dense_first) config.set_layers(3);
+  if (mixture.dense_first) {
+    config.set_layers(3);
+    *config.mutable_blocks() =
+        MakeModel(
+            "family: 'llama' blocks { classes { name: 'dense' numbers { experts: 0 inner: 20 } } "
+            "classes { name: 'mixture' } run { count: 1 index: 0 } run { index: 1 } }")
+            .blocks();
+  }
+  config.set_expert_bias(mixture.expert_bias);
   config.set_shared_inner(mixture.shared);
   config.set_bias_rate(mixture.bias_rate);
   if (mixture.bias_rate > 0) config.set_scores("sigmoid"), config.set_aux_loss_coeff(0);
   return config;
 }
 
-// The graph with the first block of `dense`.
-proto::Graph WithFirstBlock(const proto::Graph& dense, const proto::Graph& graph) {
-  const auto is_first = [](const proto::Op& op) { return op.has_block() && op.block() == 0; };
-  proto::Graph result = dense;
-  result.clear_op();
-  for (const proto::Op& op : dense.op()) {
-    const bool before = op.kind() == "input" || op.name() == "wte" || op.name() == "embed";
-    if (before || is_first(op)) *result.add_op() = op;
-  }
-  for (const proto::Op& op : graph.op()) {
-    const auto same = [&](const proto::Op& of) { return of.name() == op.name(); };
-    if (!is_first(op) && std::none_of(result.op().begin(), result.op().end(), same)) {
-      *result.add_op() = op;
-    }
-  }
-  return result;
-}
-
-// Gives each product of experts a bias.
-void AddBiases(proto::Graph* graph) {
-  std::map<std::string, proto::Op> weights;
-  const proto::Graph plain = *graph;
-  graph->clear_op();
-  for (const proto::Op& op : plain.op()) {
-    if (op.kind() == "variable") weights[op.name()] = op;
-    if (op.kind() == "expert_linear") {
-      proto::Op* bias = graph->add_op();
-      *bias = weights.at(op.input(1));
-      bias->set_name(op.name() + ".bias");
-      bias->mutable_shape()->mutable_dim()->DeleteSubrange(1, 1);
-      (*bias->mutable_attr())["init_value"].set_f(0.2);
-      *graph->add_op() = op;
-      graph->mutable_op(graph->op_size() - 1)->add_input(bias->name());
-      continue;
-    }
-    *graph->add_op() = op;
-  }
-}
-
 void Edit(const Mixture& mixture, proto::Graph* graph) {
   *graph = BuildModel(Config(mixture));
-  if (mixture.dense_first) {
-    proto::Model dense = Config({.dense_first = true});
-    dense.set_experts(0), dense.set_inner(20);
-    *graph = WithFirstBlock(BuildModel(dense), *graph);
-  }
-  if (mixture.biased) AddBiases(graph);
   for (proto::Op& op : *graph->mutable_op()) {
     if (mixture.groups > 0 &&
         (op.kind() == "route" || op.kind() == "dispatch" || op.kind() == "combine")) {
@@ -99,7 +62,7 @@ void Edit(const Mixture& mixture, proto::Graph* graph) {
     if (mixture.one_expert && op.name().ends_with("router.weight")) {
       (*op.mutable_attr())["init"].set_s("zeros");
     }
-    if (op.name().ends_with("router.bias")) {
+    if (op.name().ends_with(".bias")) {
       (*op.mutable_attr())["init"].set_s("normal");
       (*op.mutable_attr())["init_value"].set_f(0.2);
     }
@@ -169,11 +132,11 @@ TEST_CASE("20 steps of a mixture on any mesh give the losses of one device withi
   }
 }
 
-// As in GLM 4.5: the first block is dense, the others have experts, one of them for all tokens, and
-// routers with a bias that a rule moves. Biases of experts are those of gpt-oss.
+// As in GLM 4.5: the first block is dense, the others have an MLP for all tokens beside the experts,
+// and routers with a bias that a rule moves. Biases of experts are those of gpt-oss.
 TEST_CASE("a dense block, mixtures and biases of experts train on any mesh as on one device") {
   const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
-  const Mixture glm{.shared = 8, .bias_rate = 0.02, .dense_first = true, .biased = true};
+  const Mixture glm{.shared = 8, .bias_rate = 0.02, .dense_first = true, .expert_bias = true};
   const SmallResult one = Train(MakeRun("", glm));
   REQUIRE(one.losses.back() < one.losses.front() - 0.5);
   // 2 of the 3 blocks, 16 sequences of 8 tokens, 2 choices of each.
