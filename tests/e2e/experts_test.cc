@@ -291,7 +291,8 @@ TEST_CASE("a rule evens out experts by their biases, which are the same on any m
 }
 
 TEST_CASE("schedule, recomputation and split states change no bit of what a rule moves") {
-  SmallRun run = MakeRun("expert=2", {.slots = 1.25, .bias_rate = 0.02});
+  SmallRun run = MakeRun(
+      "expert=2", {.slots = 1.25, .bias_rate = 0.02, .dense_first = true, .expert_bias = true});
   run.steps = 3;
   const Trained one = TrainAndSave(run);
   SmallRun other = run;
