@@ -1,5 +1,5 @@
-// Products of each expert's tokens with its weight, and the gradients of weight and bias. A task is an expert's part of one queue (of one
-// weight's gradient: an expert), multiplied by one thread.
+// Products of each expert's tokens with its weight, and the gradients of weight and bias. A task is
+// an expert's part of one queue (of one weight's gradient: an expert), multiplied by one thread.
 #include <algorithm>
 #include <cstring>
 

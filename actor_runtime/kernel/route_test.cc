@@ -107,8 +107,7 @@ TEST_CASE("weights by a softmax, divided by their sum, are the softmax of the lo
 //   s = sigmoid(logits); ids = the 3 largest of s + bias; w = 2.5 * s[ids] / (sum(s[ids]) + 1e-20)
 TEST_CASE("sigmoids choose with a bias, and count without it, divided by their sum and scaled") {
   const RouteDims d = MakeRouteDims(6, 1, 3, 0, 2, 0);
-  const AttrMap attrs = {
-      {"scores", std::string("sigmoid")}, {"normalized", true}, {"scale", 2.5}};
+  const AttrMap attrs = {{"scores", std::string("sigmoid")}, {"normalized", true}, {"scale", 2.5}};
   const Values logits = {.5, -1.25, 2, .75, -.5, 1.5, -2, .25, -.75, 1, 3, -1.5};
   const Routed r = Route(logits, 1, 2, d, attrs, {.25, .5, -.375, 0, .125, -.25});
   CHECK(r.ids == Values{0, 1, 3, 4, 1, 3});

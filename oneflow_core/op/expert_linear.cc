@@ -197,18 +197,15 @@ Specs InferExpertGradBias(const OpView& v) {
   const Tensor& dout = v.in(0);
   RETURN_IF_ERROR(ExpectFloat(v, {"dout"}, {0}));
   ASSIGN_OR_RETURN(const int64_t of_group, ExpectQueues("dout", dout, v.in(1)));
-  return std::vector<OutputSpec>{{Join(Shape({dout.shape.dims[0] * of_group}),
-                                       Part(dout.shape, kSlotDims, kSlotDims + 1)),
-                                  AccumulationType(dout.dtype)}};
+  return std::vector<OutputSpec>{
+      {Join(Shape({dout.shape.dims[0] * of_group}), Part(dout.shape, kSlotDims, kSlotDims + 1)),
+       AccumulationType(dout.dtype)}};
 }
 
 Rows ExpertGradBiasRows(const OpView& v) {
-  return AlsoSplitQueues(v,
-                         {AllB(v),
-                          {{S(1), S(1)}, {P()}},
-                          {{S(kSlotDims), B()}, {S(1)}},
-                          {{P(), B()}, {P()}}},
-                         {{S(2), S(2)}, {P()}});
+  return AlsoSplitQueues(
+      v, {AllB(v), {{S(1), S(1)}, {P()}}, {{S(kSlotDims), B()}, {S(1)}}, {{P(), B()}, {P()}}},
+      {{S(2), S(2)}, {P()}});
 }
 
 // --- Samples: a large one has several runs, and widths that tensor cores multiply ---
@@ -275,18 +272,19 @@ std::vector<OpDef> ExpertLinearOps() {
        .counted_flops = CountGradWeightFlops,
        .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither},
        .cpu_workspace = GradWeightWorkspace,
-       .samples = [](const SampleSizes& s) {
-         Samples samples;
-         for (const RouteSample& r : RouteSamples(s)) {
-           samples.push_back({{r.Slots(s.c), r.Slots(s.o), r.offsets}, {}});
-         }
-         samples = AlsoNarrow(samples);
-         if (!s.large) return samples;
-         const RouteSample r = MakeLargeRoute();
-         samples.push_back(
-             {{r.Slots(kLargeWidth).Narrow(), r.Slots(kLargeColumns).Narrow(), r.offsets}, {}});
-         return samples;
-       }},
+       .samples =
+           [](const SampleSizes& s) {
+             Samples samples;
+             for (const RouteSample& r : RouteSamples(s)) {
+               samples.push_back({{r.Slots(s.c), r.Slots(s.o), r.offsets}, {}});
+             }
+             samples = AlsoNarrow(samples);
+             if (!s.large) return samples;
+             const RouteSample r = MakeLargeRoute();
+             samples.push_back(
+                 {{r.Slots(kLargeWidth).Narrow(), r.Slots(kLargeColumns).Narrow(), r.offsets}, {}});
+             return samples;
+           }},
       {.kind = "expert_linear_grad_bias",
        .usage = "dout[G, b, r, C, F], offsets[G, b, r, E/G + 1] -> dbias[E, F]",
        .inputs = {2},

@@ -132,8 +132,8 @@ TEST_CASE("20 steps of a mixture on any mesh give the losses of one device withi
   }
 }
 
-// As in GLM 4.5: the first block is dense, the others have an MLP for all tokens beside the experts,
-// and routers with a bias that a rule moves. Biases of experts are those of gpt-oss.
+// As in GLM 4.5: the first block is dense, the others have an MLP for all tokens beside the
+// experts, and routers with a bias that a rule moves. Biases of experts are those of gpt-oss.
 TEST_CASE("a dense block, mixtures and biases of experts train on any mesh as on one device") {
   const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
   const Mixture glm{.shared = 8, .bias_rate = 0.02, .dense_first = true, .expert_bias = true};

@@ -1,6 +1,6 @@
-// Products of each expert's tokens with its weight, plus its bias. Those of bf16 are in expert_linear_bf16.cu; the
-// kernels here serve f32, and widths that those cannot: a block of 16 x 16 threads computes a tile
-// of 64 x 64, in f32, kDepth terms of the sums at a time.
+// Products of each expert's tokens with its weight, plus its bias. Those of bf16 are in
+// expert_linear_bf16.cu; the kernels here serve f32, and widths that those cannot: a block of 16 x
+// 16 threads computes a tile of 64 x 64, in f32, kDepth terms of the sums at a time.
 #include <type_traits>
 
 #include "actor_runtime/cuda/kernel/expert_linear.cuh"

@@ -237,16 +237,15 @@ absl::Status AllowBf16ExpertLinear() {
 }
 
 absl::Status LaunchBf16ExpertLinear(const ExpertSizes& s, bool transposed, cudaStream_t stream,
-                                    Bf16* out, const Bf16* y, const Bf16* w,
-                                    const int32_t* offsets, const float* bias) {
+                                    Bf16* out, const Bf16* y, const Bf16* w, const int32_t* offsets,
+                                    const float* bias) {
   return WithTiles(s, [&]<int kM>(Size<kM>) {
     const int64_t row_tiles = s.queues.groups * s.queues.runs * CountTiles<kRows<kM>>(s.queues);
     const LaunchShape shape{MakeGrid(row_tiles * DivideUp(s.columns, kColumns)), dim3(kThreads),
                             kSharedBytes<kM>};
     const auto kernel =
         transposed ? &Bf16ExpertLinearKernel<true, kM> : &Bf16ExpertLinearKernel<false, kM>;
-    return Launch("expert_linear_bf16", kernel, shape, stream, s, out, y, w, offsets,
-                  bias);
+    return Launch("expert_linear_bf16", kernel, shape, stream, s, out, y, w, offsets, bias);
   });
 }
 

@@ -221,8 +221,8 @@ TEST_CASE("ids and slots that are wrong read and write nothing else") {
   for (const double v : grad.Output(0)) REQUIRE(std::isfinite(v));
 }
 
-// expert_linear, with a weight that is transposed or not, with and without a bias, and the gradients
-// of weight and bias.
+// expert_linear, with a weight that is transposed or not, with and without a bias, and the
+// gradients of weight and bias.
 std::vector<Twins> Products(const Routing& r, int64_t width, int64_t columns, DType dtype,
                             const Values& offsets) {
   const Port y = FullPort(r.queues(width), dtype), out = FullPort(r.queues(columns), dtype);
