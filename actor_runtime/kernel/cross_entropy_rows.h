@@ -45,8 +45,9 @@ T ScaledLoss(double scale, T dloss) {
 // Columns that are turned into the gradient at a time, if their capped logits are read again.
 inline constexpr int64_t kCappedColumns = 512;
 
-// dx, which may be x unless it accumulates; where there is a cap it does not. The column of the label is computed separately: if a
-// probability near one were rounded before the subtraction, only its rounding error would be left.
+// dx, which may be x unless it accumulates; where there is a cap it does not. The column of the
+// label is computed separately: if a probability near one were rounded before the subtraction, only
+// its rounding error would be left.
 template <typename T, typename S>
 void PutLogitGrads(const KernelCall& call, const VectorKernels<T, S>& v,
                    const VectorKernels<T>& wide, const LogitRows<T>& g, const S* x, S* dx,

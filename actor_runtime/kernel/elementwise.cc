@@ -128,8 +128,7 @@ absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
 
 // `run`: a loop of VectorKernels with a number, over elements of one input.
 template <typename T, typename S>
-Kernel OverElements(const KernelSetup& s, T number,
-                    void (*run)(T, const S*, S*, int64_t, bool)) {
+Kernel OverElements(const KernelSetup& s, T number, void (*run)(T, const S*, S*, int64_t, bool)) {
   return [n = Elements(s.out[0]), number, run](const KernelCall& call) {
     ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
       run(number, call.input<S>(0) + begin, call.output<S>(0) + begin, end - begin,
@@ -213,13 +212,20 @@ absl::StatusOr<Kernel> MakeGatedGrad(const KernelSetup& s) {
 }  // namespace
 
 KernelTable ElementwiseTable() {
-  return {{"add", MakeAdd},           {"add_bias", MakeAddBias},
-          {"add_delta", MakeAdd},     {"add_n", MakeAddN},
-          {"cast", MakeCast},         {"fill", MakeFill},
-          {"gated", MakeGated},       {"gated_grad", MakeGatedGrad},
-          {"gelu", MakeGelu},         {"gelu_grad", MakeGeluGrad},
-          {"multiply", MakeMultiply}, {"soft_cap", MakeSoftCap},
-          {"soft_cap_grad", MakeSoftCapGrad}, {"sum_uses", MakeAddN}};
+  return {{"add", MakeAdd},
+          {"add_bias", MakeAddBias},
+          {"add_delta", MakeAdd},
+          {"add_n", MakeAddN},
+          {"cast", MakeCast},
+          {"fill", MakeFill},
+          {"gated", MakeGated},
+          {"gated_grad", MakeGatedGrad},
+          {"gelu", MakeGelu},
+          {"gelu_grad", MakeGeluGrad},
+          {"multiply", MakeMultiply},
+          {"soft_cap", MakeSoftCap},
+          {"soft_cap_grad", MakeSoftCapGrad},
+          {"sum_uses", MakeAddN}};
 }
 
 }  // namespace oneflow

@@ -16,13 +16,13 @@ template <typename T>
 struct SplitRows {
   int64_t rows, width;
   T of, epsilon;
-  T Scale(T sum) const { return T(1) / std::sqrt(sum / of + epsilon); }
+  T Factor(T sum) const { return T(1) / std::sqrt(sum / of + epsilon); }
 };
 
-// Of x, in the dimensions behind the first `lead`.
+// Of x, in the dimensions behind the first `outer`.
 template <typename T>
-SplitRows<T> FindSplitRows(const KernelSetup& s, const Port& x, size_t lead) {
-  const int first = static_cast<int>(lead);
+SplitRows<T> FindSplitRows(const KernelSetup& s, const Port& x, size_t outer) {
+  const int first = static_cast<int>(outer);
   return {.rows = DimsProduct(x.local(), 0, first),
           .width = DimsProduct(x.local(), first),
           .of = static_cast<T>(IntAttr(s, "of")),
@@ -73,7 +73,7 @@ absl::StatusOr<Kernel> MakeRmsScale(const KernelSetup& s) {
     return [r = FindSplitRows<T>(s, In(s, 0), In(s, 1).dims.size()),
             &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       ForSplitRows(call, r, [&](int64_t row, int64_t at) {
-        v.row_scale(call.input<S>(0) + at, r.Scale(call.input<T>(1)[row]), call.input<T>(2),
+        v.row_scale(call.input<S>(0) + at, r.Factor(call.input<T>(1)[row]), call.input<T>(2),
                     call.output<S>(0) + at, r.width, call.accumulate);
       });
       return absl::OkStatus();
@@ -86,9 +86,9 @@ absl::StatusOr<Kernel> MakeRmsScaleGradSums(const KernelSetup& s) {
     return [r = FindSplitRows<T>(s, In(s, 1), In(s, 2).dims.size()),
             &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       ForSplitRows(call, r, [&](int64_t row, int64_t at) {
-        const T scale = r.Scale(call.input<T>(2)[row]);
-        const T dot = v.row_dot(call.input<S>(0) + at, call.input<S>(1) + at, call.input<T>(3),
-                                r.width);
+        const T scale = r.Factor(call.input<T>(2)[row]);
+        const T dot =
+            v.row_dot(call.input<S>(0) + at, call.input<S>(1) + at, call.input<T>(3), r.width);
         PutNumber(call.output<T>(0) + row, T(-0.5) * scale * scale * scale / r.of * dot,
                   call.accumulate);
       });
@@ -110,7 +110,7 @@ absl::StatusOr<Kernel> MakeRmsScaleGradWeight(const KernelSetup& s) {
         for (int64_t first = 0; first < r.rows; first += kRows) {
           const int64_t rows = std::min(kRows, r.rows - first), at = first * r.width;
           T scales[kRows];
-          for (int64_t i = 0; i < rows; ++i) scales[i] = r.Scale(call.input<T>(2)[first + i]);
+          for (int64_t i = 0; i < rows; ++i) scales[i] = r.Factor(call.input<T>(2)[first + i]);
           run(dy + at, x + at, scales, dgamma, rows, r.width, begin, end,
               call.accumulate || first > 0);
         }

@@ -25,11 +25,6 @@ struct TokenPositions {
   }
 };
 
-template <typename T, typename S>
-void PutRow(const VectorKernels<T, S>& v, const S* x, S* y, int64_t n, bool accumulate) {
-  accumulate ? v.add_narrow(y, x, y, n, false) : static_cast<void>(std::copy_n(x, n, y));
-}
-
 absl::StatusOr<Kernel> MakeRotary(const KernelSetup& s) {
   return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
     const Dims& x_dims = In(s, 0).local();
@@ -56,9 +51,9 @@ absl::StatusOr<Kernel> MakeRotary(const KernelSetup& s) {
             v.rotary_angles(position, factor, frequencies.data() + j, cosines, sines, n);
             v.rotate(x + at, cosines, sines, y + at, heads, d, half, n, call.accumulate);
           }
-          for (int64_t at = token * row + 2 * half; 2 * half < d && at < (token + 1) * row;
-               at += d) {
-            PutRow(v, x + at, y + at, d - 2 * half, call.accumulate);
+          for (int64_t head = 0; head < heads; ++head) {
+            const int64_t at = token * row + head * d + 2 * half;
+            PutRow<T>(x + at, d - 2 * half, call.accumulate, y + at);
           }
         }
       });

@@ -3,9 +3,10 @@
 //   linear "logits", row_max "loss.max", row_sum_exp "loss.sum", pick "loss.pick"
 //     ->  linear_row_stats "logits.stats"
 //
-// or these with a soft_cap of the logits, which becomes the attribute `cap`, so that no tensor holds the logits, nor their gradient. The kernels make one piece of their rows
-// at a time in a workspace, in the backward once more (oneflow_core/op/linear_row_stats.cc). The
-// tensors of the last three keep their names.
+// or these with a soft_cap of the logits, which becomes the attribute `cap`, so that no tensor
+// holds the logits, nor their gradient. The kernels make one piece of their rows at a time in a
+// workspace, in the backward once more (oneflow_core/op/linear_row_stats.cc). The tensors of the
+// last three keep their names.
 #include "compiler/passes/passes.h"
 
 #include <algorithm>

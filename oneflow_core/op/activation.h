@@ -11,7 +11,7 @@
 namespace oneflow {
 
 struct Activation {
-  std::string_view name;  // of the attribute `activation`
+  std::string_view name;             // of the attribute `activation`
   double flops = 0, grad_flops = 0;  // of gated and of gated_grad, for an element
   bool fused = true;                 // the kernels of products apply it (ProductSpec::Then)
 };

@@ -91,8 +91,8 @@ InputGrads GeluGradient(GradientContext& g) {
 
 InputGrads SoftCapGradient(GradientContext& g) {
   const Op& op = g.graph.ops[g.op];
-  return std::vector<TensorId>{AddGradient(g, "soft_cap_grad", ".dx",
-                                           {g.output_grads[0], op.outputs[0]}, op.attrs)};
+  return std::vector<TensorId>{
+      AddGradient(g, "soft_cap_grad", ".dx", {g.output_grads[0], op.outputs[0]}, op.attrs)};
 }
 
 Samples SoftCapSamples(const SampleSizes& s) {

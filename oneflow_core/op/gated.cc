@@ -1,6 +1,6 @@
 // gated: gate, up -> act(gate) * up, element by element: the middle of a gated MLP. With
 // "clamped_silu", that of gpt-oss, (up + 1) * gate * sigmoid(1.702 gate) of a gate of at most 7 and
-// an up of -7 to 7; what is beyond has no gradient.
+// an up of -7 to 7, without gradients at a limit and beyond it.
 #include <utility>
 
 #include "oneflow_core/op/op_tables.h"

@@ -1,6 +1,6 @@
 // rms_norm: x[..., H], gamma[H] -> y = x rstd (gamma + offset), and rstd = 1 / sqrt(mean(x^2) +
-// epsilon) of each row, which its gradients read again. x, y and their gradients may each be bf16; all else is
-// wide. The rows may be those of the residual stream, or those of a head.
+// epsilon) of each row, which its gradients read again. x, y and their gradients may each be bf16;
+// all else is wide. The rows may be those of the residual stream, or those of a head.
 #include <cmath>
 #include <utility>
 
@@ -45,8 +45,7 @@ InputGrads RmsNormGradient(GradientContext& g) {
   if (g.needs_grad[0]) {
     AttrMap attrs;
     if (op.attrs.contains("offset")) attrs["offset"] = AttrDouble(op, "offset");
-    grads[0] =
-        AddGradient(g, "rms_norm_grad_input", ".dx", {dy, x, gamma, rstd}, std::move(attrs));
+    grads[0] = AddGradient(g, "rms_norm_grad_input", ".dx", {dy, x, gamma, rstd}, std::move(attrs));
   }
   if (g.needs_grad[1]) grads[1] = AddGradient(g, "rms_norm_grad_weight", ".dw", {dy, x, rstd});
   return grads;

@@ -6,8 +6,8 @@
 //
 // rms_scale has the gradients of its three inputs: that of x, given the sums, is rms_scale of dy;
 // that of gamma is rms_scale_grad_weight, a sum over rows; that of the sums rms_scale_grad_sums, a
-// sum over n.... square_sums_grad makes what they add to dx. Attribute `of`: the elements that a row
-// has on all devices. Tensors of x's shape may be bf16, together; all else is wide.
+// sum over n.... square_sums_grad makes what they add to dx. Attribute `of`: the elements that a
+// row has on all devices. Tensors of x's shape may be bf16, together; all else is wide.
 #include "oneflow_core/device/cuda_scratch.h"
 #include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
@@ -61,8 +61,7 @@ Specs InferSquareSums(const OpView& v) {
   const int64_t dims = AttrInt(v.op, "dims");
   RETURN_IF_ERROR(ExpectFloat(v, {"x"}, {0}));
   RETURN_IF_ERROR(ExpectRowDims(x, dims));
-  return std::vector<OutputSpec>{
-      {Part(x.shape, 0, RowsDims(x, dims)), AccumulationType(x.dtype)}};
+  return std::vector<OutputSpec>{{Part(x.shape, 0, RowsDims(x, dims)), AccumulationType(x.dtype)}};
 }
 
 Rows SquareSumsRows(const OpView& v) {
@@ -228,8 +227,9 @@ Samples RmsScaleSamples(const SampleSizes& s) {
 }
 
 Samples RmsScaleGradSumsSamples(const SampleSizes& s) {
-  return EachScaled(s,
-                    [](const ScaledSample& r) { return std::vector{r.x, r.x, r.sums, r.gamma}; });
+  return EachScaled(s, [](const ScaledSample& r) {
+    return std::vector{r.x, r.x, r.sums, r.gamma};
+  });
 }
 
 Samples RmsScaleGradWeightSamples(const SampleSizes& s) {

@@ -33,13 +33,12 @@ absl::Status ExpectNumbers(const Op& op, std::string_view scaling) {
     if (wanted) (has ? given : missing) = name;
   }
   if (given.empty() || missing.empty()) return absl::OkStatus();
-  return Mismatch(
-      "attribute " + RotaryQuoted(given) + " is given without " + RotaryQuoted(missing),
-      scaling == kLinear
-          ? "linear scaling needs it"
-          : "scaled frequencies need " + RotaryQuoted(kFactor) + ", " + RotaryQuoted(kLow) + ", " +
-                RotaryQuoted(kHigh) + " and " + RotaryQuoted(kPositions) +
-                "; give all four or none");
+  return Mismatch("attribute " + RotaryQuoted(given) + " is given without " + RotaryQuoted(missing),
+                  scaling == kLinear
+                      ? "linear scaling needs it"
+                      : "scaled frequencies need " + RotaryQuoted(kFactor) + ", " +
+                            RotaryQuoted(kLow) + ", " + RotaryQuoted(kHigh) + " and " +
+                            RotaryQuoted(kPositions) + "; give all four or none");
 }
 
 absl::Status ExpectScaling(const Op& op) {

@@ -132,8 +132,8 @@ __global__ void DivideKernel(T* out, const T* a, const double* b) {
 template <typename S>
 __global__ void __launch_bounds__(512)
     CrossEntropyGradKernel(LogitSizes s, double scale, bool ignores, float cap, bool accumulate,
-                           S* dx, const S* x, const int32_t* labels, const float* max, const float* sum,
-                           const float* dloss) {
+                           S* dx, const S* x, const int32_t* labels, const float* max,
+                           const float* sum, const float* dloss) {
   const int64_t row = blockIdx.x, label = labels[row] - s.first;
   const float factor = static_cast<float>(scale * static_cast<double>(*dloss));
   const float top = max[row], weight = factor / sum[row];

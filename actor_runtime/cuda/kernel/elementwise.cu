@@ -246,13 +246,20 @@ absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
 }  // namespace
 
 KernelTable ElementwiseTable() {
-  return {{"add", MakeAdd},           {"add_bias", MakeAddBias},
-          {"add_delta", MakeAdd},     {"add_n", MakeAddN},
-          {"cast", MakeCast},         {"fill", MakeFill},
-          {"gated", MakeGated},       {"gated_grad", MakeGatedGrad},
-          {"gelu", MakeGelu},         {"gelu_grad", MakeGeluGrad},
-          {"multiply", MakeMultiply}, {"soft_cap", MakeSoftCap},
-          {"soft_cap_grad", MakeSoftCapGrad}, {"sum_uses", MakeAddN}};
+  return {{"add", MakeAdd},
+          {"add_bias", MakeAddBias},
+          {"add_delta", MakeAdd},
+          {"add_n", MakeAddN},
+          {"cast", MakeCast},
+          {"fill", MakeFill},
+          {"gated", MakeGated},
+          {"gated_grad", MakeGatedGrad},
+          {"gelu", MakeGelu},
+          {"gelu_grad", MakeGeluGrad},
+          {"multiply", MakeMultiply},
+          {"soft_cap", MakeSoftCap},
+          {"soft_cap_grad", MakeSoftCapGrad},
+          {"sum_uses", MakeAddN}};
 }
 
 }  // namespace oneflow::cuda

@@ -33,8 +33,8 @@ __device__ inline GatedGradient GatedGrad(float dy, float gate, float up) {
   return {dy * up * a.slope, dy * a.value};
 }
 
-// (up + 1) * gate * sigmoid(1.702 gate), of a gate of at most 7 and an up of -7 to 7: gpt-oss. What
-// is beyond has no gradient, at the limits there is one.
+// (up + 1) * gate * sigmoid(1.702 gate), of a gate of at most 7 and an up of -7 to 7: gpt-oss. At a
+// limit and beyond it there is no gradient, as in torch.clamp.
 struct ClampedSilu {
   static constexpr float kLimit = 7.0f, kAlpha = 1.702f;
 };
@@ -53,11 +53,12 @@ struct Gated<ClampedSilu> {
 
 template <>
 __device__ inline GatedGradient GatedGrad<ClampedSilu>(float dy, float gate, float up) {
-  const bool above = gate > ClampedSilu::kLimit;
-  const float g = above ? ClampedSilu::kLimit : gate, u = Gated<ClampedSilu>::Clamp(up);
+  constexpr float kLimit = ClampedSilu::kLimit;
+  const bool above = gate >= kLimit, inside = up > -kLimit && up < kLimit;
+  const float g = above ? kLimit : gate, u = Gated<ClampedSilu>::Clamp(up);
   const float s = Silu::Sigmoid(ClampedSilu::kAlpha * g);
   const float slope = s + ClampedSilu::kAlpha * g * s * (1.0f - s);
-  return {above ? 0.0f : dy * (u + 1.0f) * slope, u != up ? 0.0f : dy * (g * s)};
+  return {above ? 0.0f : dy * (u + 1.0f) * slope, inside ? dy * (g * s) : 0.0f};
 }
 
 }  // namespace oneflow::cuda

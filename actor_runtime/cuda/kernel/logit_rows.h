@@ -35,7 +35,7 @@ absl::Status LaunchLogitCap(DType dtype, const LogitSizes& sizes, float cap, voi
 struct LogitGradInputs {
   const int32_t* labels;
   const float *max, *sum, *dloss;
-  double scale;  // of dloss
+  double scale;   // of dloss
   bool ignores;   // rows whose label is negative have no gradient
   float cap = 0;  // the logits are capped, and the gradient is of those before; 0: they are not
 };

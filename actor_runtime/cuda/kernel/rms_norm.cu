@@ -11,9 +11,9 @@ namespace oneflow::cuda {
 namespace {
 
 template <int kSize, typename X, typename S>
-__global__ void __launch_bounds__(512) RmsNormKernel(int64_t width, float epsilon, float offset,
-                                                     S* y, float* rstds, const X* x,
-                                                     const float* gamma) {
+__global__ void __launch_bounds__(512)
+    RmsNormKernel(int64_t width, float epsilon, float offset, S* y, float* rstds, const X* x,
+                  const float* gamma) {
   __shared__ float scratch[kMostThreads / kWarp];
   const int64_t row = blockIdx.x;
   x += row * width;
@@ -39,8 +39,8 @@ __global__ void __launch_bounds__(512) RmsNormKernel(int64_t width, float epsilo
 // With z = x rstd and u = dy (gamma + offset): dx = rstd (u - z mean(u z)).
 template <int kSize, typename X, typename S>
 __global__ void __launch_bounds__(512)
-    RmsNormGradInputKernel(int64_t width, float offset, bool accumulate, X* dx, const S* dy, const X* x,
-                           const float* gamma, const float* rstds) {
+    RmsNormGradInputKernel(int64_t width, float offset, bool accumulate, X* dx, const S* dy,
+                           const X* x, const float* gamma, const float* rstds) {
   __shared__ float scratch[kMostThreads / kWarp];
   const int64_t row = blockIdx.x;
   dy += row * width;
@@ -88,8 +88,8 @@ absl::StatusOr<Kernel> MakeRmsNorm(const KernelSetup& s) {
     return Kernel([=](const KernelCall& call) {
       if (rows == 0) return absl::OkStatus();
       return Launch("rms_norm", &RmsNormKernel<kSize, X, S>, RowsShape(rows, width),
-                    FindStream(call), width, epsilon, offset, call.output<S>(0), call.output<float>(1),
-                    call.input<X>(0), call.input<float>(1));
+                    FindStream(call), width, epsilon, offset, call.output<S>(0),
+                    call.output<float>(1), call.input<X>(0), call.input<float>(1));
     });
   });
 }

@@ -14,7 +14,7 @@ namespace {
 struct SplitRows {
   int64_t rows, width;
   float of, epsilon;
-  __device__ float Scale(float sum) const { return 1.0f / sqrtf(sum / of + epsilon); }
+  __device__ float Factor(float sum) const { return 1.0f / sqrtf(sum / of + epsilon); }
 };
 
 template <int kSize, typename S>
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(512)
     ScaleRowsKernel(SplitRows s, bool accumulate, S* y, const S* x, const float* sums,
                     const float* gamma) {
   const float sum = sums[blockIdx.x];
-  const float factor = gamma == nullptr ? 2.0f * sum : s.Scale(sum);
+  const float factor = gamma == nullptr ? 2.0f * sum : s.Factor(sum);
   x += blockIdx.x * s.width;
   y += blockIdx.x * s.width;
   ForColumns<kSize>(s.width, [&](int64_t c) {
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(512)
     for (int i = 0; i < kSize; ++i) dot += d.at[i] * g.at[i] * v.at[i];
   });
   dot = BlockSum(dot, scratch, Scratch::kFree);
-  const float r = s.Scale(sums[blockIdx.x]);
+  const float r = s.Factor(sums[blockIdx.x]);
   if (threadIdx.x == 0) Put(dsums + blockIdx.x, -0.5f * r * r * r / s.of * dot, accumulate);
 }
 
@@ -80,13 +80,13 @@ struct SplitGain {
   const S *dy, *x;
   const float* sums;
   __device__ Floats<1> operator()(int64_t row, int64_t at) const {
-    return {{Wide(dy[at]) * (Wide(x[at]) * s.Scale(sums[row]))}};
+    return {{Wide(dy[at]) * (Wide(x[at]) * s.Factor(sums[row]))}};
   }
 };
 
-// Of x, in the dimensions behind the first `lead`.
-SplitRows FindSplitRows(const KernelSetup& s, const Port& x, size_t lead) {
-  const int first = static_cast<int>(lead);
+// Of x, in the dimensions behind the first `outer`.
+SplitRows FindSplitRows(const KernelSetup& s, const Port& x, size_t outer) {
+  const int first = static_cast<int>(outer);
   return {.rows = DimsProduct(x.local(), 0, first),
           .width = DimsProduct(x.local(), first),
           .of = static_cast<float>(IntAttr(s, "of")),
@@ -98,8 +98,7 @@ template <typename Make>
 absl::StatusOr<Kernel> ForSplitRows(const KernelSetup& s, DType dtype, const SplitRows& rows,
                                     Make make) {
   return ForStoredAs(s, dtype, [&]<typename S>(S zero) {
-    return ForPacks<PackSize<S, float>()>(rows.width,
-                                          [&](auto size) { return make(zero, size); });
+    return ForPacks<PackSize<S, float>()>(rows.width, [&](auto size) { return make(zero, size); });
   });
 }
 
@@ -122,7 +121,8 @@ absl::StatusOr<Kernel> MakeSquareSumsGrad(const KernelSetup& s) {
       if (rows.rows == 0) return absl::OkStatus();
       return Launch("square_sums_grad", &ScaleRowsKernel<kSize, S>,
                     RowsShape(rows.rows, rows.width), FindStream(call), rows, call.accumulate,
-                    call.output<S>(0), call.input<S>(1), call.input<float>(0), nullptr);
+                    call.output<S>(0), call.input<S>(1), call.input<float>(0),
+                    static_cast<const float*>(nullptr));
     });
   });
 }
@@ -146,8 +146,8 @@ absl::StatusOr<Kernel> MakeRmsScaleGradSums(const KernelSetup& s) {
       if (rows.rows == 0) return absl::OkStatus();
       return Launch("rms_scale_grad_sums", &ScaleGradSumsKernel<kSize, S>,
                     RowsShape(rows.rows, rows.width), FindStream(call), rows, call.accumulate,
-                    call.output<float>(0), call.input<S>(0), call.input<S>(1),
-                    call.input<float>(2), call.input<float>(3));
+                    call.output<float>(0), call.input<S>(0), call.input<S>(1), call.input<float>(2),
+                    call.input<float>(3));
     });
   });
 }

@@ -16,7 +16,7 @@ constexpr int kMostPairs = kThreads;  // of a head
 struct RotarySizes {
   int64_t tokens, length;  // of all sequences, of each
   int64_t heads;
-  int d, half;      // elements of a head, and pairs of it that are turned
+  int d, half;  // elements of a head, and pairs of it that are turned
   int block_tokens;
   bool each;        // positions are those of all tokens, else that of the first
   float direction;  // -1 for the gradient
@@ -108,8 +108,8 @@ absl::StatusOr<Kernel> MakeRotary(const KernelSetup& s) {
   const std::vector<float> values = RotaryFrequencies(s);
   const auto half = static_cast<int64_t>(values.size());
   if (half > kMostPairs) {
-    return absl::UnimplementedError(s.name + ": no CUDA kernel \"rotary\" for heads of more than " +
-                                    std::to_string(2 * kMostPairs) + " elements");
+    return absl::UnimplementedError(s.name + ": no CUDA kernel \"rotary\" that turns more than " +
+                                    std::to_string(2 * kMostPairs) + " elements of a head");
   }
   const bool has_positions = s.in.size() > 1;
   const RotarySizes sizes{

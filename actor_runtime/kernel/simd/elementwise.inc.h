@@ -156,7 +156,7 @@ template <typename T>
 using GeluGate = CurvedGate<T, GeluCurve>;
 
 // (up + 1) * gate * sigmoid(1.702 gate), of a gate of at most 7 and an up of -7 to 7: gpt-oss.
-// What is beyond has no gradient, at the limits there is one.
+// At a limit and beyond it there is no gradient, as in torch.clamp.
 template <typename T>
 struct ClampedSiluGate {
   static constexpr T kLimit = T(7), kAlpha = T(1.702);
@@ -170,7 +170,7 @@ struct ClampedSiluGate {
     const Vec<T> g = Least(gate), u = Clamp(up), s = Logistic(g * -kAlpha);
     const Vec<T> slope = s + g * s * (T(1) - s) * kAlpha, none = {};
     const Vec<T> of_gate = d * (u + T(1)) * slope, of_up = d * (g * s);
-    return {g == gate ? of_gate : none, u == up ? of_up : none};
+    return {gate < kLimit ? of_gate : none, (up < kLimit) & (up > -kLimit) ? of_up : none};
   }
 };
 

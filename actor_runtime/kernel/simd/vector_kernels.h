@@ -70,9 +70,9 @@ struct VectorKernels {
   void (*add)(const T* a, const S* b, T* y, int64_t n, bool accumulate);
   void (*add_narrow)(const S* a, const S* b, S* y, int64_t n, bool accumulate);
   void (*add_bias)(const S* x, const T* bias, S* y, int64_t n, bool accumulate);
-  void (*accumulate)(const S* x, T* y, int64_t n);  // y += x
-  void (*maximum)(const S* x, T* y, int64_t n);     // y = max(y, x)
-  void (*scale)(T factor, T* y, int64_t n);         // y *= factor
+  void (*accumulate)(const S* x, T* y, int64_t n);                                // y += x
+  void (*maximum)(const S* x, T* y, int64_t n);                                   // y = max(y, x)
+  void (*scale)(T factor, T* y, int64_t n);                                       // y *= factor
   void (*multiply)(T factor, const S* x, S* y, int64_t n, bool accumulate);       // y = factor x
   void (*multiply_wide)(T factor, const S* x, T* y, int64_t n, bool accumulate);  // the same
   // y = cap tanh(x / cap), and its gradient from y; dx may be dy.
