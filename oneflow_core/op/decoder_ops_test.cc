@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "oneflow_core/base/strings.h"
 #include "oneflow_core/op/activation.h"
 #include "oneflow_core/op/check_graph.h"
 #include "oneflow_core/op/op_def.h"

@@ -36,7 +36,7 @@ Samples GatedSamples(const SampleSizes& s) {
   for (AttrMap& attrs : ActivationAttrs()) {
     samples.push_back({{{{s.b, s.t, s.c}, -4, 4}, {{s.b, s.t, s.c}}}, attrs});
     // Beyond the clamps, in an activation of experts' slots.
-    const Dims slots = {1, s.b, 2, s.t, s.c};
+    const Dims slots = {2, s.b, s.t, s.c};
     samples.push_back({{{slots, -10, 10}, {slots, -10, 10}}, std::move(attrs)});
   }
   return AlsoNarrow(samples);
