@@ -95,10 +95,10 @@ __global__ void __launch_bounds__(kThreads)
     PutPack<kSize>(y + at + s.half, right, accumulate);
   }
   // What is not turned.
-  const int rest = s.d / kSize - 2 * packs;
-  for (int64_t i = thread; i < tokens * s.heads * rest; i += kThreads) {
+  const int kept = s.d / kSize - 2 * packs;
+  for (int64_t i = thread; i < tokens * s.heads * kept; i += kThreads) {
     const int64_t at =
-        (first * s.heads + i / rest) * s.d + 2 * s.half + static_cast<int>(i % rest) * kSize;
+        (first * s.heads + i / kept) * s.d + 2 * s.half + static_cast<int>(i % kept) * kSize;
     PutPack<kSize>(y + at, LoadPack<kSize>(x + at), accumulate);
   }
 }
