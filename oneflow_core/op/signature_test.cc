@@ -178,6 +178,18 @@ TEST_CASE(
         "S(0) S(0) S(0) S(0) S(0) -> S(0) S(0)\n"
         "S(2) S(2) S(2) B B -> S(2) S(1)\n"
         "S(1) B B S(1) B -> S(1) S(2)\n");
+  CHECK(TableText({"attention", {heads, q, q, {{6, 2}}, numbers, numbers}, {{"sinks", true}}}) ==
+        "B B B B B B -> B B\n"
+        "S(0) S(0) S(0) B S(0) S(0) -> S(0) S(0)\n"
+        "S(2) S(2) S(2) S(0) B B -> S(2) S(1)\n"
+        "S(3) B B S(1) B B -> S(3) S(2)\n"
+        "S(1) B B B S(1) B -> S(1) S(3)\n");
+  CHECK(TableText({"attention_sinks_grad", {heads, heads, lses, {{6, 2}}}, {}}) ==
+        "B B B B -> B\n"
+        "S(0) S(0) S(0) B -> P\n"
+        "S(2) S(2) S(1) S(0) -> S(0)\n"
+        "S(3) S(3) S(2) S(1) -> S(1)\n"
+        "S(1) S(1) S(3) B -> P\n");
   CHECK(TableText({"attention_grad", {heads, heads, q, q, heads, lses}, {}}) ==
         "B B B B B B -> B B B\n"
         "S(0) S(0) S(0) S(0) S(0) S(0) -> S(0) S(0) S(0)\n"
@@ -281,6 +293,14 @@ TEST_CASE("tokens meet groups of experts by a split of their queues") {
         "S(4) S(1) B -> P\n"
         "P B B -> P\n"
         "S(0) S(0) S(0) -> S(0)\n");
+  // Of devices that split the contraction, one adds the bias, and the others zeros.
+  CHECK(TableText({"expert_linear", {queues, {{8, 6, 10}}, offsets, {{8, 10}}}, {}}) ==
+        "B B B B -> B\n"
+        "S(1) B S(1) B -> S(1)\n"
+        "B S(2) B S(1) -> S(4)\n"
+        "S(4) S(1) B P -> P\n"
+        "P B B P -> P\n"
+        "S(0) S(0) S(0) S(0) -> S(0)\n");
   CHECK(TableText({"combine", {queues, choices, choices, w}, route}) ==
         "B B B B -> B\n"
         "S(1) S(0) S(0) S(0) -> S(0)\n"
