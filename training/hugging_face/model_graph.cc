@@ -270,7 +270,7 @@ std::string FindType(const std::vector<MappedVariable>& variables) {
   int64_t elements[3] = {};
   for (const MappedVariable& variable : variables) {
     for (const MappedPart& part : variable.parts) {
-      elements[static_cast<size_t>(*part.tensor->type)] += Product(part.tensor->dims);
+      elements[static_cast<size_t>(ReadType(part))] += CountElements(part);
     }
   }
   const auto* const most = std::max_element(std::begin(elements), std::end(elements));
@@ -290,7 +290,7 @@ ModelNotes MakeNotes(const HuggingFaceConfig& config,
     int64_t block = -1;
     FindParts(files, variable.name, &block);
     for (const MappedPart& part : variable.parts) {
-      const std::string type(Name(*part.tensor->type));
+      const std::string type(Name(ReadType(part)));
       if (type == notes.dtype) continue;
       notes.dtypes[FileName(files, TensorName(part.part, block))] = type;
     }
