@@ -65,6 +65,12 @@ struct FamilyFiles {
   std::string_view embedding, head;
   // Tensors that are no weights, without the prefix: masks, tables of frequencies.
   std::vector<std::string_view> ignored;
+  // Other prefixes, of a model that is a part of one for images, too; and how the names of the
+  // other parts' tensors begin, without the prefix.
+  std::vector<std::string_view> other_prefixes = {}, other_parts = {};
+  // How the names of a block's tensors begin, in a family whose files may have further blocks that
+  // predict later tokens.
+  std::string_view block = {};
 };
 
 const FamilyFiles& GptFiles();
@@ -74,6 +80,8 @@ const FamilyFiles& MixtralFiles();
 const FamilyFiles& Qwen3MoeFiles();
 const FamilyFiles& GptOssFiles();
 const FamilyFiles& Glm4MoeFiles();
+const FamilyFiles& GemmaFiles();
+const FamilyFiles& OlmoFiles();
 
 // Returns "h.12.attn.qkv.weight" for the pattern "h.*.attn.qkv.weight" and block 12.
 std::string VariableName(std::string_view pattern, int64_t block);
@@ -82,6 +90,8 @@ bool MatchesPattern(std::string_view pattern, std::string_view name, int64_t* bl
 
 // The name of a part's tensor in a block, without the prefix.
 std::string TensorName(const FilePart& part, int64_t block);
+// The name without prefix.
+std::string_view StripPrefix(const FamilyFiles& files, std::string_view name);
 // The name of a tensor as transformers writes it: with the prefix, but for the head's.
 std::string FileName(const FamilyFiles& files, std::string_view tensor);
 

@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <set>
 
 #include "oneflow_core/base/status.h"
 #include "training/hugging_face/mxfp4.h"
@@ -159,6 +160,16 @@ absl::Status ReadPart(const MappedPart& mapped, int64_t first, int64_t step,
                     .blocks = mapped.tensor,
                     .scales = mapped.scales},
                    first, values);
+}
+
+size_t CountMxfp4(std::span<const MappedVariable> variables) {
+  std::set<const FileTensor*> scales;
+  for (const MappedVariable& variable : variables) {
+    for (const MappedPart& part : variable.parts) {
+      if (part.scales != nullptr) scales.insert(part.scales);
+    }
+  }
+  return scales.size();
 }
 
 absl::Status ReadSlice(const MappedVariable& variable, const Slice& slice,

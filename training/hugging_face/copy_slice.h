@@ -63,6 +63,9 @@ struct MappedVariable {
   std::vector<MappedPart> parts;
 };
 
+// Tensors in MXFP4.
+size_t CountMxfp4(std::span<const MappedVariable> variables);
+
 // Fills `values` with the slice, dense and row-major. Elements that no part has are zero: those of
 // padded tokens.
 absl::Status ReadSlice(const MappedVariable& variable, const Slice& slice, std::span<float> values);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/strings.h"
 #include "training/hugging_face/find_model.h"
 #include "training/hugging_face/mxfp4.h"
 #include "training/hugging_face/strict_json.h"
@@ -29,12 +30,18 @@ std::string NameTensor(const SafetensorsFile& file, const FileTensor& tensor) {
 // The tensors by their names without prefix.
 using Tensors = std::map<std::string, ModelFolder::Entry, std::less<>>;
 
-absl::StatusOr<Tensors> StripPrefix(const ModelFolder& folder, const FamilyFiles& files,
-                                    bool tied) {
+// True of a tensor of another part of the model than its text part.
+bool IsOther(std::span<const std::string> other_parts, std::string_view name) {
+  return std::ranges::any_of(other_parts,
+                             [&](const std::string& part) { return name.starts_with(part); });
+}
+
+absl::StatusOr<Tensors> ListTensors(const ModelFolder& folder, const FamilyFiles& files, bool tied,
+                                    std::span<const std::string> other_parts) {
   Tensors tensors;
   for (const auto& [name, entry] : folder.tensors()) {
-    std::string_view stripped = name;
-    if (stripped.starts_with(files.prefix)) stripped.remove_prefix(files.prefix.size());
+    const std::string_view stripped = StripPrefix(files, name);
+    if (IsOther(other_parts, stripped)) continue;
     const auto [it, added] = tensors.emplace(stripped, entry);
     if (added) continue;
     return InputError(folder.dir(),
@@ -260,11 +267,30 @@ std::vector<WantedVariable> ListVariables(const proto::Graph& graph) {
   return variables;
 }
 
+std::vector<std::string> NameOtherParts(const FamilyFiles& files, int64_t blocks, int64_t further) {
+  std::vector<std::string> parts(files.other_parts.begin(), files.other_parts.end());
+  for (int64_t i = 0; i < further; ++i) parts.push_back(VariableName(files.block, blocks + i));
+  return parts;
+}
+
+std::vector<std::string> ListOtherParts(const ModelFolder& folder, const FamilyFiles& files,
+                                        std::span<const std::string> other_parts) {
+  std::vector<std::string> found;
+  for (const std::string& part : other_parts) {
+    const int64_t count = std::count_if(
+        folder.tensors().begin(), folder.tensors().end(),
+        [&](const auto& tensor) { return StripPrefix(files, tensor.first).starts_with(part); });
+    if (count > 0) found.push_back(absl::StrCat(count, " tensors of ", part));
+  }
+  return found;
+}
+
 absl::StatusOr<std::vector<MappedVariable>> MapVariables(const ModelFolder& folder,
                                                          const FamilyFiles& files,
                                                          std::span<const WantedVariable> variables,
-                                                         int64_t vocab, bool tied) {
-  ASSIGN_OR_RETURN(const Tensors tensors, StripPrefix(folder, files, tied));
+                                                         int64_t vocab, bool tied,
+                                                         std::span<const std::string> other_parts) {
+  ASSIGN_OR_RETURN(const Tensors tensors, ListTensors(folder, files, tied, other_parts));
   std::set<const FileTensor*> used;
   std::vector<MappedVariable> mapped;
   for (const WantedVariable& wanted : variables) {

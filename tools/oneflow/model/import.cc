@@ -179,6 +179,10 @@ absl::Status Import(const Arguments& args) {
     PrintNotice(
         absl::StrCat("not imported from ", from, ": ", absl::StrJoin(weights->left(), ", ")));
   }
+  if (const size_t packed = CountMxfp4(variables); packed > 0) {
+    PrintNotice(absl::StrCat("dequantised from MXFP4 to bf16, in which `export` writes them: ",
+                             packed, packed == 1 ? " tensor" : " tensors"));
+  }
   int64_t parameters = 0;
   for (const MappedVariable& variable : variables) parameters += Product(variable.dims);
   const std::string padded = vocab > notes.vocab ? absl::StrCat(", padded to ", vocab) : "";
