@@ -99,9 +99,9 @@ void SetBlocks(const std::vector<proto::Model>& own, proto::Model* model) {
   std::vector<proto::Model> classes;
   std::vector<int> list;
   for (const proto::Model& numbers : own) {
-    const auto found = std::find_if(classes.begin(), classes.end(), [&](const proto::Model& known) {
-      return MessageDifferencer::Equals(known, numbers);
-    });
+    const auto found = std::find_if(
+        classes.begin(), classes.end(),
+        [&](const proto::Model& known) { return MessageDifferencer::Equals(known, numbers); });
     list.push_back(static_cast<int>(found - classes.begin()));
     if (found == classes.end()) classes.push_back(numbers);
   }

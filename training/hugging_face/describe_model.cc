@@ -191,8 +191,9 @@ const proto::Model& FindCommon(const std::vector<proto::Model>& blocks) {
                       block.window() == 0);
   };
   for (const proto::Model& block : blocks) ++counts[block.SerializeAsString()];
-  return *std::max_element(blocks.begin(), blocks.end(),
-                           [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+  return *std::max_element(blocks.begin(), blocks.end(), [&](const auto& a, const auto& b) {
+    return rank(a) < rank(b);
+  });
 }
 
 absl::StatusOr<proto::Model> ReadDecoderGraph(const proto::Graph& graph, const GraphFacts& facts) {
