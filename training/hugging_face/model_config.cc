@@ -137,7 +137,8 @@ absl::StatusOr<HuggingFaceConfig> ParseHuggingFaceConfig(std::string_view text,
   // The head's tie may be said of the model with its other parts.
   constexpr const char* kTied = "tie_word_embeddings";
   if (nested && top.Has(kTied) && !filled.contains(kTied)) filled[kTied] = *top.Find(kTied);
-  for (const auto& [key, value] : Json::parse(type->defaults).items()) {
+  const Json defaults = Json::parse(type->defaults);
+  for (const auto& [key, value] : defaults.items()) {
     if (!filled.contains(key)) filled[key] = value;
   }
   ConfigFields fields(filled, where, nested ? absl::StrCat(kTextConfig, ".") : "");
