@@ -382,7 +382,7 @@ TEST_CASE("sources keep their shape, and it is checked") {
         "op x (input): tokens i32[2] must be [batch, seq]; give two dimensions");
   CHECK(InferSource("input", {2}, DType::kF32, {{"source", std::string("disk")}}).message() ==
         "op x (input): attribute \"source\" is \"disk\"; use \"tokens\", \"labels\", "
-        "\"positions\", \"documents\", \"document_labels\", \"feed\"");
+        "\"next_labels\", \"positions\", \"documents\", \"document_labels\", \"feed\"");
   Shape unbound{0, 4};
   unbound.names = {"batch", ""};
   CHECK(

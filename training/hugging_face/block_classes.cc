@@ -27,20 +27,19 @@ constexpr std::string_view kOfMixtures[] = {
 
 int64_t CountBlocks(const proto::Model& model) { return std::min(model.layers(), kMostBlocks); }
 
-// A word for blocks with these numbers, among others.
+// A word for blocks with these numbers, among those of all classes.
 std::string_view NameClass(const proto::Model& numbers, const std::vector<proto::Model>& classes) {
-  const auto any = [&](bool (*has)(const proto::Model&)) {
-    return std::any_of(classes.begin(), classes.end(), has);
+  const auto dense = [](const proto::Model& m) { return m.experts() == 0; };
+  const auto local = [](const proto::Model& m) { return m.window() > 0; };
+  const auto plain = [](const proto::Model& m) { return m.rotary_share() == 0; };
+  const auto differ = [&](bool (*is)(const proto::Model&)) {
+    const auto count = std::count_if(classes.begin(), classes.end(), is);
+    return count > 0 && count < static_cast<int64_t>(classes.size());
   };
-  const auto dense = [](const proto::Model& m) { return m.has_experts() && m.experts() == 0; };
-  const auto windowed = [](const proto::Model& m) { return m.window() > 0; };
-  const auto plain = [](const proto::Model& m) {
-    return m.has_rotary_share() && m.rotary_share() == 0;
-  };
-  if (dense(numbers)) return "dense";
-  if (windowed(numbers)) return "local";
-  if (plain(numbers)) return "plain";
-  return any(dense) ? "mixture" : any(windowed) ? "full" : any(plain) ? "rotary" : "block";
+  if (differ(dense)) return dense(numbers) ? "dense" : "mixture";
+  if (differ(local)) return local(numbers) ? "local" : "full";
+  if (differ(plain)) return plain(numbers) ? "plain" : "rotary";
+  return "block";
 }
 
 // Appends a run for each stretch of equal classes.
@@ -64,6 +63,12 @@ void AddPattern(const std::vector<int>& list, proto::BlockPattern* pattern) {
   AddRuns(list, period, pattern);
   proto::BlockPattern::Run& last = *pattern->mutable_run()->rbegin();
   if (period == list.size() && last.count() > 1) last.set_count(0);
+}
+
+void CopyFields(const proto::Model& from, proto::Model* to) {
+  for (const Row& row : ModelRows()) {
+    if (HasField(row, from)) CopyField(row, from, to);
+  }
 }
 
 // Numbers that say the same have the same values.
@@ -99,26 +104,28 @@ void SetBlocks(const std::vector<proto::Model>& own, proto::Model* model) {
   std::vector<proto::Model> classes;
   std::vector<int> list;
   for (const proto::Model& numbers : own) {
-    const auto found = std::find_if(
-        classes.begin(), classes.end(),
-        [&](const proto::Model& known) { return MessageDifferencer::Equals(known, numbers); });
+    const auto found = std::find_if(classes.begin(), classes.end(), [&](const proto::Model& known) {
+      return MessageDifferencer::Equals(known, numbers);
+    });
     list.push_back(static_cast<int>(found - classes.begin()));
     if (found == classes.end()) classes.push_back(numbers);
   }
   if (classes.size() == 1) {
-    for (const Row& row : ModelRows()) {
-      if (HasField(row, classes[0])) CopyField(row, classes[0], model);
-    }
+    CopyFields(classes[0], model);
     return;
   }
   std::set<std::string> names;
+  std::vector<proto::Model> complete;
   for (const proto::Model& numbers : classes) {
-    const std::string word(NameClass(numbers, classes));
+    CopyFields(numbers, &complete.emplace_back(*model));
+  }
+  for (size_t i = 0; i < classes.size(); ++i) {
+    const std::string word(NameClass(complete[i], complete));
     std::string name = word;
     for (int more = 2; !names.insert(name).second; ++more) name = absl::StrCat(word, more);
     proto::BlockPattern::Class& added = *model->mutable_blocks()->add_classes();
     added.set_name(name);
-    *added.mutable_numbers() = numbers;
+    *added.mutable_numbers() = classes[i];
   }
   if (!list.empty()) AddPattern(list, model->mutable_blocks());
 }
@@ -154,7 +161,8 @@ std::vector<std::string> ListDifferences(const proto::Model& a, const proto::Mod
   for (int64_t i = 0; i < CountBlocks(a); ++i) {
     const bool alike = a.blocks().run().empty() && b.blocks().run().empty();
     if (alike && i > 0) break;
-    const proto::Model ours = Normalize(BlockNumbers(a, i)), theirs = Normalize(BlockNumbers(b, i));
+    const proto::Model block = BlockNumbers(a, i);
+    const proto::Model ours = Normalize(block), theirs = Normalize(BlockNumbers(b, i));
     for (const Row& row : ModelRows()) {
       const bool has = HasField(row, ours);
       if (has == HasField(row, theirs) &&
@@ -162,7 +170,7 @@ std::vector<std::string> ListDifferences(const proto::Model& a, const proto::Mod
         continue;
       }
       const std::string text =
-          absl::StrCat(ToAbsl(row.name), "=", has ? FieldText(row, ours) : "none");
+          absl::StrCat(ToAbsl(row.name), "=", has ? FieldText(row, block) : "none");
       if (found.insert(text).second) differences.push_back(text);
     }
   }

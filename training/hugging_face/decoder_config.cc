@@ -240,6 +240,11 @@ bool ReadLayerTypes(ConfigFields& fields, std::vector<bool>& windows) {
   return true;
 }
 
+int64_t ReadWindowSize(ConfigFields& fields, const std::vector<bool>& windows) {
+  const bool any = std::find(windows.begin(), windows.end(), true) != windows.end();
+  return any ? fields.Size("sliding_window") : 0;
+}
+
 RopeJson LayerTypesJson(const proto::Model& model) {
   RopeJson types = RopeJson::array();
   for (const proto::Model& block : ListBlocks(model)) {
@@ -263,6 +268,13 @@ void WriteSizes(const proto::Model& model, RopeJson& json) {
 void WriteRotary(const proto::Model& numbers, RopeJson& json) {
   json[kTheta] = numbers.theta();
   json[kScaling] = RopeScalingJson(numbers.rope_scaling());
+}
+
+void WriteWindows(const proto::Model& model, RopeJson& json) {
+  if (const int64_t window = FindBlock(model, true).window(); window > 0) {
+    json["sliding_window"] = window;
+  }
+  json["layer_types"] = LayerTypesJson(model);
 }
 
 RopeJson WindowJson(int64_t window) { return window > 0 ? RopeJson(window) : RopeJson(nullptr); }

@@ -2,7 +2,7 @@
 // Internal to this folder. A mistake is kept in the fields' status.
 #pragma once
 
-#include <string>
+#include <cstdint>
 #include <vector>
 
 #include "nlohmann/json.hpp"
@@ -33,12 +33,16 @@ nlohmann::ordered_json RopeScalingJson(const proto::RopeScaling& scaling);
 // Changes, in a list of all layers, which of them have a window to what "layer_types" says, if it
 // is there; false: it is not.
 bool ReadLayerTypes(ConfigFields& fields, std::vector<bool>& windows);
+// Their "sliding_window"; 0 where no layer has one.
+int64_t ReadWindowSize(ConfigFields& fields, const std::vector<bool>& windows);
 // "layer_types" of a model.
 nlohmann::ordered_json LayerTypesJson(const proto::Model& model);
 
 // The keys of ReadSizes and ReadRotary, for blocks that have the same rotary positions.
 void WriteSizes(const proto::Model& model, nlohmann::ordered_json& json);
 void WriteRotary(const proto::Model& numbers, nlohmann::ordered_json& json);
+// Adds "layer_types" and, if a layer has a window, "sliding_window".
+void WriteWindows(const proto::Model& model, nlohmann::ordered_json& json);
 // A window, or null.
 nlohmann::ordered_json WindowJson(int64_t window);
 

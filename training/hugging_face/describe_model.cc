@@ -99,9 +99,8 @@ absl::StatusOr<proto::Model> ReadGptGraph(const proto::Graph& graph, const Graph
 // Where the frequencies of rotary positions come from.
 void ReadFrequencies(const GraphFacts& facts, const std::string& rotary, proto::Model* model) {
   const int64_t rotated = facts.Attr(rotary, "rotated").i();
-  if (rotated > 0) {
-    model->set_rotary_share(static_cast<double>(rotated) / static_cast<double>(model->head_dim()));
-  }
+  model->set_rotary_share(
+      rotated > 0 ? static_cast<double>(rotated) / static_cast<double>(model->head_dim()) : 1);
   model->set_theta(facts.Attr(rotary, "theta").f());
   proto::RopeScaling& scaling = *model->mutable_rope_scaling();
   const double factor = facts.Attr(rotary, "scale_factor").f();
@@ -191,9 +190,8 @@ const proto::Model& FindCommon(const std::vector<proto::Model>& blocks) {
                       block.window() == 0);
   };
   for (const proto::Model& block : blocks) ++counts[block.SerializeAsString()];
-  return *std::max_element(blocks.begin(), blocks.end(), [&](const auto& a, const auto& b) {
-    return rank(a) < rank(b);
-  });
+  return *std::max_element(blocks.begin(), blocks.end(),
+                           [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
 }
 
 absl::StatusOr<proto::Model> ReadDecoderGraph(const proto::Graph& graph, const GraphFacts& facts) {

@@ -12,6 +12,15 @@ namespace oneflow {
 namespace {
 
 constexpr double kGemmaTheta = 10000, kGemma3Theta = 1000000;
+constexpr char kGemma2Defaults[] = R"({"vocab_size":256000,"num_hidden_layers":26,
+    "hidden_size":2304,"intermediate_size":9216,"num_attention_heads":8,"num_key_value_heads":4,
+    "head_dim":256,"max_position_embeddings":8192,"rms_norm_eps":1e-6,"tie_word_embeddings":true,
+    "query_pre_attn_scalar":256,"sliding_window":4096,"attn_logit_softcapping":50.0,
+    "final_logit_softcapping":30.0})";
+constexpr char kGemma3Defaults[] = R"({"vocab_size":262208,"num_hidden_layers":26,
+    "hidden_size":2304,"intermediate_size":9216,"num_attention_heads":8,"num_key_value_heads":4,
+    "head_dim":256,"max_position_embeddings":131072,"rms_norm_eps":1e-6,"tie_word_embeddings":true,
+    "query_pre_attn_scalar":256,"sliding_window":4096})";
 
 // Which layers see all positions where "layer_types" is absent: the last of each `period`.
 std::vector<bool> WindowsBut(size_t layers, size_t period) {
@@ -48,7 +57,7 @@ void ReadGemma2(ConfigFields& fields, HuggingFaceConfig& config) {
   std::vector<proto::Model> own = ListOwnNumbers(model);
   std::vector<bool> windows = WindowsBut(own.size(), 2);
   ReadLayerTypes(fields, windows);
-  const int64_t window = fields.Size("sliding_window");
+  const int64_t window = ReadWindowSize(fields, windows);
   for (size_t i = 0; i < own.size(); ++i) {
     if (windows[i]) own[i].set_window(window);
   }
@@ -63,12 +72,12 @@ void ReadGemma3(ConfigFields& fields, HuggingFaceConfig& config) {
   proto::Model local = model;
   ReadRotary(fields, kGemma3Theta, model, "full_attention");
   ReadWindowRotary(fields, "rope_local_base_freq", kGemmaTheta, local);
-  local.set_window(fields.Size("sliding_window"));
-  const proto::Model of_local = ListChanges(model, local);
   std::vector<proto::Model> own = ListOwnNumbers(model);
   const int64_t period = fields.Size("sliding_window_pattern", 6);
   std::vector<bool> windows = WindowsBut(own.size(), static_cast<size_t>(period));
   ReadLayerTypes(fields, windows);
+  local.set_window(ReadWindowSize(fields, windows));
+  const proto::Model of_local = ListChanges(model, local);
   for (size_t i = 0; i < own.size(); ++i) {
     if (windows[i]) own[i] = of_local;
   }
@@ -87,8 +96,7 @@ void WriteGemma(const proto::Model& model, ModelType::Json& json) {
   json["attn_logit_softcapping"] = cap(model.attention_cap());
   json["final_logit_softcapping"] = cap(model.logit_cap());
   json["attention_bias"] = model.qkv_bias() && model.proj_bias();
-  json["sliding_window"] = WindowJson(FindBlock(model, true).window());
-  json["layer_types"] = LayerTypesJson(model);
+  WriteWindows(model, json);
 }
 
 void WriteGemma2(const HuggingFaceConfig& config, ModelType::Json& json) {
@@ -105,15 +113,6 @@ void WriteGemma3(const HuggingFaceConfig& config, ModelType::Json& json) {
 }  // namespace
 
 std::vector<ModelType> GemmaTypes() {
-  constexpr char kGemma2Defaults[] = R"({"vocab_size":256000,"num_hidden_layers":26,
-    "hidden_size":2304,"intermediate_size":9216,"num_attention_heads":8,"num_key_value_heads":4,
-    "head_dim":256,"max_position_embeddings":8192,"rms_norm_eps":1e-6,"tie_word_embeddings":true,
-    "query_pre_attn_scalar":256,"sliding_window":4096,"attn_logit_softcapping":50.0,
-    "final_logit_softcapping":30.0})";
-  constexpr char kGemma3Defaults[] = R"({"vocab_size":262208,"num_hidden_layers":26,
-    "hidden_size":2304,"intermediate_size":9216,"num_attention_heads":8,"num_key_value_heads":4,
-    "head_dim":256,"max_position_embeddings":131072,"rms_norm_eps":1e-6,"tie_word_embeddings":true,
-    "query_pre_attn_scalar":256,"sliding_window":4096})";
   return {{.name = "gemma2",
            .architecture = "Gemma2ForCausalLM",
            .family = "gemma",

@@ -10,6 +10,9 @@ namespace oneflow {
 namespace {
 
 constexpr double kOlmo2Theta = 10000, kOlmo3Theta = 500000;
+constexpr char kOlmoKeys[] =
+    R"({"max_position_embeddings":2048,"rms_norm_eps":1e-5,"num_key_value_heads":null,
+          "sliding_window":4096})";
 
 void ReadOlmo(ConfigFields& fields, proto::Model& model) {
   ReadSizes(fields, model);
@@ -30,16 +33,16 @@ void ReadOlmo3(ConfigFields& fields, HuggingFaceConfig& config) {
   proto::Model local = model;
   ReadRotary(fields, kOlmo3Theta, model, "full_attention");
   const bool stated = ReadWindowRotary(fields, "rope_theta", model.theta(), local);
-  local.set_window(fields.Size("sliding_window"));
   if (!stated && model.theta() != kOlmo3Theta) {
     fields.Refuse("rope_theta", "is that of layers with a window in some releases of transformers",
                   "state it for both kinds of layers, in \"rope_parameters\"");
   }
-  const proto::Model of_local = ListChanges(model, local);
   std::vector<proto::Model> own = ListOwnNumbers(model);
   std::vector<bool> windows(own.size());
   for (size_t i = 0; i < own.size(); ++i) windows[i] = (i + 1) % 4 != 0;
   ReadLayerTypes(fields, windows);
+  local.set_window(ReadWindowSize(fields, windows));
+  const proto::Model of_local = ListChanges(model, local);
   for (size_t i = 0; i < own.size(); ++i) {
     if (windows[i]) own[i] = of_local;
   }
@@ -57,8 +60,7 @@ void WriteOlmo3(const HuggingFaceConfig& config, ModelType::Json& json) {
   const proto::Model full = FindBlock(config.model, false), local = FindBlock(config.model, true);
   WriteOlmo2(config, json);
   WriteRotary(full, json);
-  json["sliding_window"] = WindowJson(local.window());
-  json["layer_types"] = LayerTypesJson(config.model);
+  WriteWindows(config.model, json);
   // Releases 5 of transformers read this, and releases 4 what is above.
   const auto entry = [](const proto::Model& numbers) {
     ModelType::Json object = RopeScalingJson(numbers.rope_scaling());
@@ -72,20 +74,17 @@ void WriteOlmo3(const HuggingFaceConfig& config, ModelType::Json& json) {
 }  // namespace
 
 std::vector<ModelType> OlmoTypes() {
-  constexpr char kOlmoDefaults[] =
-      R"({"max_position_embeddings":2048,"rms_norm_eps":1e-5,"num_key_value_heads":null,
-          "sliding_window":4096})";
   return {{.name = "olmo2",
            .architecture = "Olmo2ForCausalLM",
            .family = "olmo",
-           .defaults = kOlmoDefaults,
+           .defaults = kOlmoKeys,
            .read = ReadOlmo2,
            .write = WriteOlmo2,
            .files = OlmoFiles},
           {.name = "olmo3",
            .architecture = "Olmo3ForCausalLM",
            .family = "olmo",
-           .defaults = kOlmoDefaults,
+           .defaults = kOlmoKeys,
            .read = ReadOlmo3,
            .write = WriteOlmo3,
            .files = OlmoFiles}};

@@ -200,7 +200,7 @@ absl::StatusOr<Kernel> MakeRowStats(const KernelSetup& setup) {
 absl::StatusOr<Kernel> MakeMeanNll(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
   const int64_t rows = Elements(In(s, 0));
-  const double scale = DoubleAttr(s, "scale", 1);
+  const double scale = BoolAttr(s, "gradient_only") ? 0 : DoubleAttr(s, "scale", 1);
   const bool ignores = s.in.size() > 3;
   return Kernel([=](const KernelCall& call) {
     return Launch("mean_nll", &MeanNllKernel, {dim3(1), dim3(kMostThreads)}, FindStream(call), rows,
