@@ -1,6 +1,6 @@
 // Removes losses that act through the gradient alone from programs that do not train.
 //
-//   softmax_cross_entropy "mtp.loss" with gradient_only, add "loss.all" of "loss" and "mtp.loss"
+//   softmax_cross_entropy "mtp.loss" with gradient_only, add_n "loss.all" of "loss" and "mtp.loss"
 //     ->  readers of "loss.all", and the graph's loss, are "loss"
 //
 // What made the hidden loss is left without readers: Prune drops it.

@@ -43,9 +43,12 @@ class Decoder {
     Value logits = g_.Linear("logits", x, head, {}, {.transpose_w = true});
     if (model_.logit_cap() > 0) logits = g_.SoftCap("logits_cap", logits, model_.logit_cap());
     const Value loss = g_.SoftmaxCrossEntropy("loss", logits, labels);
-    g_.Loss(model_.next_tokens() == 0
-                ? loss
-                : g_.Add("loss.all", loss, NextTokenLoss("mtp", stream, labels, wte, head)));
+    if (model_.next_tokens() == 0) {
+      g_.Loss(loss);
+    } else {
+      const Value next = NextTokenLoss("mtp", stream, labels, wte, head);
+      g_.Loss(g_.Op("add_n", "loss.all", {loss, next}));
+    }
     g_.Output(logits);
     return g_.proto();
   }

@@ -78,8 +78,8 @@ TEST_CASE("presets of decoders have the published numbers of parameters") {
 
 TEST_CASE("a block that predicts next tokens has the published size, and a loss of no value") {
   const auto count = [](const char* preset, int next_tokens) {
-    return CountParameters(BuildModel(MakeModel(absl::StrCat(
-        "family: 'glm' preset: '", preset, "' next_tokens: ", next_tokens))));
+    return CountParameters(BuildModel(MakeModel(
+        absl::StrCat("family: 'glm' preset: '", preset, "' next_tokens: ", next_tokens))));
   };
   CHECK(count("glm4.5", 1) - count("glm4.5", 0) == 3988069632);
   CHECK(count("glm4.5-air", 1) - count("glm4.5-air", 0) == 2375059456);
