@@ -48,7 +48,19 @@ CONFIGS = {
     "olmo3": lambda: transformers.Olmo3Config(**THREE, sliding_window=16, layer_types=WINDOWS, rope_parameters=by_kind(
         {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "rope_theta": 10000.0},
         {"rope_type": "default", "rope_theta": 5000.0})),
+    "gpt_oss": lambda: transformers.GptOssConfig(
+        **{**LLAMA, "intermediate_size": 32}, head_dim=8, sliding_window=16, num_local_experts=4, num_experts_per_tok=2,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 150000.0, "factor": 4.0, "beta_fast": 8.0, "beta_slow": 1.0,
+                         "truncate": False, "original_max_position_embeddings": 24}),
+    "glm4_moe": lambda: transformers.Glm4MoeConfig(**LLAMA, head_dim=8, moe_intermediate_size=16, n_routed_experts=6,
+                                                   num_experts_per_tok=3, first_k_dense_replace=1, use_qk_norm=True,
+                                                   attention_bias=True, routed_scaling_factor=2.5),
 }
+
+
+def saved_buffers(model):
+    """Corrections of the choice of experts, which a step moves and no gradient."""
+    return [(name, buffer) for name, buffer in model.named_buffers() if name.endswith("e_score_correction_bias")]
 
 
 def make_model(family, seed):
@@ -58,9 +70,9 @@ def make_model(family, seed):
     config._attn_implementation = "eager"
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
+        for name, parameter in [*model.named_parameters(), *saved_buffers(model)]:
             # Biases and norms begin as constants, which hide mistakes.
-            if parameter.dim() == 1:
+            if parameter.dim() == 1 or name.endswith("bias"):
                 begin = 1.0 if "weight" in name and not family.startswith("gemma") else 0.0
                 parameter.copy_(begin + 0.2 * torch.randn_like(parameter))
             parameter.copy_(parameter.to(torch.bfloat16).to(torch.float32))
@@ -110,7 +122,10 @@ def make_folder(family, folder, dtype=torch.bfloat16):
         if expected is not None:
             break
     os.makedirs(folder, exist_ok=True)
-    model.to(dtype).save_pretrained(folder)
+    model.to(dtype)
+    for _, buffer in saved_buffers(model):
+        buffer.data = buffer.data.to(torch.float32)
+    model.save_pretrained(folder)
     return expected
 
 

@@ -154,6 +154,16 @@ void ReadAttentionBias(ConfigFields& fields, proto::Model& model) {
   model.set_proj_bias(biased);
 }
 
+void ReadMixtureSizes(ConfigFields& fields, const char* experts, proto::Model& model) {
+  // Releases of transformers write one of two keys.
+  constexpr const char *kLocal = "num_local_experts", *kChoices = "num_experts_per_tok";
+  model.set_experts(fields.Size(fields.Has(kLocal) ? kLocal : experts));
+  model.set_experts_per_token(fields.Size(kChoices));
+  if (model.experts_per_token() > model.experts()) {
+    fields.Refuse(kChoices, absl::StrCat("is more than the ", model.experts(), " experts"));
+  }
+}
+
 void ReadRotary(ConfigFields& fields, double theta, proto::Model& model, const char* entry) {
   fields.Require("partial_rotary_factor", model.rotary_share());
   model.set_theta(fields.Number(kTheta, theta));

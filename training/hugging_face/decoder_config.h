@@ -16,6 +16,8 @@ namespace oneflow {
 void ReadSizes(ConfigFields& fields, proto::Model& model);
 // Sets biases of queries, keys, values and of the output of attention.
 void ReadAttentionBias(ConfigFields& fields, proto::Model& model);
+// The number of experts, under this key or "num_local_experts", and of a token's choices.
+void ReadMixtureSizes(ConfigFields& fields, const char* experts, proto::Model& model);
 
 // A scaling of a type ("llama3", "linear", "yarn"), in an object of "rope_scaling" or the like.
 // False: it is of another type. `positions`: the model's.

@@ -78,24 +78,10 @@ void WriteMistral(const HuggingFaceConfig& config, LlamaJson& json) {
   json["sliding_window"] = WindowJson(config.model.window());
 }
 
-// Every block has experts: those of some blocks, or an MLP beside them, have no equivalent.
-void ReadExperts(ConfigFields& fields, const char* experts, const char* inner,
-                 proto::Model& model) {
-  model.set_inner(fields.Size(inner));
-  // Releases of transformers write one of two keys.
-  constexpr const char* kLocal = "num_local_experts";
-  model.set_experts(fields.Size(fields.Has(kLocal) ? kLocal : experts));
-  model.set_experts_per_token(fields.Size("num_experts_per_tok"));
-  if (model.experts_per_token() > model.experts()) {
-    fields.Refuse("num_experts_per_tok",
-                  absl::StrCat("is more than the ", model.experts(), " experts"));
-  }
-  fields.Require("router_jitter_noise", 0);
-}
-
 void ReadMixtral(ConfigFields& fields, HuggingFaceConfig& config) {
   ReadLikeLlama(fields, kMixtralTheta, config.model);
-  ReadExperts(fields, "num_local_experts", "intermediate_size", config.model);
+  ReadMixtureSizes(fields, "num_local_experts", config.model);
+  fields.Require("router_jitter_noise", 0);
   ReadMistralWindow(fields, config.model);
   fields.Require("attention_bias", false);
 }
@@ -154,7 +140,8 @@ void WriteQwen3(const HuggingFaceConfig& config, LlamaJson& json) {
 void ReadQwen3Moe(ConfigFields& fields, HuggingFaceConfig& config) {
   proto::Model& model = config.model;
   ReadLikeLlama(fields, kLlamaTheta, model);
-  ReadExperts(fields, "num_experts", "moe_intermediate_size", model);
+  model.set_inner(fields.Size("moe_intermediate_size"));
+  ReadMixtureSizes(fields, "num_experts", model);
   model.set_norm_topk_prob(fields.Bool("norm_topk_prob", false));
   const std::string hint = "use a model with experts in every layer";
   if (fields.Size("decoder_sparse_step", 1) != 1) {

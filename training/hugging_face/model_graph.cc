@@ -86,18 +86,22 @@ const FamilyFiles& FindFiles(const HuggingFaceConfig& config) {
   return FindModelType(config.model_type)->files();
 }
 
+std::vector<std::string> FindOtherParts(const HuggingFaceConfig& config) {
+  return NameOtherParts(FindFiles(config), config.model.layers(), config.further_blocks);
+}
+
 absl::StatusOr<std::vector<MappedVariable>> MapModel(const ModelFolder& folder,
                                                      const HuggingFaceConfig& config,
                                                      const proto::Graph& graph) {
   return MapVariables(folder, FindFiles(config), ListVariables(graph), config.model.vocab(),
-                      config.model.tied());
+                      config.model.tied(), FindOtherParts(config));
 }
 
 std::string FindType(const std::vector<MappedVariable>& variables) {
   int64_t elements[3] = {};
   for (const MappedVariable& variable : variables) {
     for (const MappedPart& part : variable.parts) {
-      elements[static_cast<size_t>(*part.tensor->type)] += Product(part.tensor->dims);
+      elements[static_cast<size_t>(ReadType(part))] += CountElements(part);
     }
   }
   const auto* const most = std::max_element(std::begin(elements), std::end(elements));
@@ -117,7 +121,7 @@ ModelNotes MakeNotes(const HuggingFaceConfig& config,
     int64_t block = -1;
     FindParts(files, variable.name, &block);
     for (const MappedPart& part : variable.parts) {
-      const std::string type(Name(*part.tensor->type));
+      const std::string type(Name(ReadType(part)));
       if (type == notes.dtype) continue;
       notes.dtypes[FileName(files, TensorName(part.part, block))] = type;
     }

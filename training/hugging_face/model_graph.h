@@ -44,6 +44,9 @@ absl::StatusOr<proto::Model> DescribeModel(const proto::Graph& graph);
 // The table of the tensors of a model's files.
 const FamilyFiles& FindFiles(const HuggingFaceConfig& config);
 
+// NameOtherParts of a model's files.
+std::vector<std::string> FindOtherParts(const HuggingFaceConfig& config);
+
 // MapVariables of the variables of the model's graph.
 absl::StatusOr<std::vector<MappedVariable>> MapModel(const ModelFolder& folder,
                                                      const HuggingFaceConfig& config,

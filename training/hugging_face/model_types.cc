@@ -7,7 +7,7 @@ namespace oneflow {
 const std::vector<ModelType>& ModelTypes() {
   static const auto* const types = [] {
     auto* const all = new std::vector<ModelType>;
-    for (auto* const list : {Gpt2Types, LlamaTypes, GemmaTypes, OlmoTypes}) {
+    for (auto* const list : {Gpt2Types, LlamaTypes, GemmaTypes, OlmoTypes, GptOssTypes, GlmTypes}) {
       const std::vector<ModelType> rows = list();
       all->insert(all->end(), rows.begin(), rows.end());
     }

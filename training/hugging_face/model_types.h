@@ -45,5 +45,7 @@ std::vector<ModelType> Gpt2Types();
 std::vector<ModelType> LlamaTypes();
 std::vector<ModelType> GemmaTypes();
 std::vector<ModelType> OlmoTypes();
+std::vector<ModelType> GptOssTypes();
+std::vector<ModelType> GlmTypes();
 
 }  // namespace oneflow
