@@ -21,6 +21,7 @@ struct CacheShape {
   QkvSizes n;
   QkvStrides strides;
   int64_t positions, window;
+  double scale, cap;     // attributes
   int64_t thread_bytes;  // a thread's part of the workspace
 };
 
@@ -30,6 +31,7 @@ struct CachedAttention {
   const ProductKernels<T>& products;
   const CacheShape& s;
   const T* parts[3];  // q, k, v
+  const T* sinks;     // [g, r], or null
   T *cache, *out;
   int64_t position;  // the first new one
 
@@ -59,6 +61,7 @@ struct CachedAttention {
   struct Queries {
     const T* from;
     T* to;
+    const T* sinks;       // that of the first, or null
     int64_t rows, row;    // elements from one to the next
     int64_t begin, step;  // position of the first; from one to the next
   };
@@ -74,7 +77,7 @@ struct CachedAttention {
     GemmSerial(products,
                GemmArgs<T>{q.rows, keys, d, {q.from, q.row, 1}, {cached_keys, 1, d}, scores, keys},
                product);
-    const T scale = T(1) / std::sqrt(T(d));
+    const T scale = FindScale<T>(s.scale, d), cap = T(s.cap);
     for (int64_t i = 0; i < q.rows; ++i) {
       T* row = scores + i * keys;
       const int64_t at = q.begin + i * q.step;
@@ -82,8 +85,14 @@ struct CachedAttention {
       const int64_t unseen = std::min(FirstSeen(at) - first, seen);
       std::fill(row, row + unseen, T(0));
       if (seen > unseen) {
-        T max;
-        const T sum = v.softmax_row(row + unseen, scale, seen - unseen, &max);
+        T max, factor = scale;
+        if (cap != 0) {
+          for (int64_t k = unseen; k < seen; ++k) row[k] = cap * std::tanh(row[k] * scale / cap);
+          factor = T(1);
+        }
+        T sum = v.softmax_row(row + unseen, factor, seen - unseen, &max);
+        // An infinite sum leaves the keys no weight.
+        if (q.sinks != nullptr) sum += std::exp(q.sinks[q.step == 0 ? i : 0] - max * factor);
         v.scale(T(1) / sum, row + unseen, seen - unseen);
       }
       std::fill(row + seen, row + keys, T(0));
@@ -102,16 +111,20 @@ absl::StatusOr<Kernel> MakeCachedAttention(const KernelSetup& setup) {
   shape.strides = SeparateStrides(shape.n);
   shape.positions = cache[3];
   shape.window = IntAttr(setup, "window");
+  shape.scale = DoubleAttr(setup, "scale");
+  shape.cap = DoubleAttr(setup, "soft_cap");
   shape.thread_bytes =
       CachedAttentionWorkspacePerThread(shape.n.t, shape.n.r, shape.positions, shape.n.d);
   RETURN_IF_ERROR(NeedWorkspace(setup, shape.thread_bytes * setup.threads));
+  const bool has_sinks = BoolAttr(setup, "sinks");
   return ForFloats(setup, setup.out[1].dtype, [&]<typename T>(T) -> Kernel {
-    return [s = shape, name = setup.name, &v = *VectorFor<T>(setup.isa),
+    return [s = shape, has_sinks, name = setup.name, &v = *VectorFor<T>(setup.isa),
             &products = *ProductKernelsFor<T>(setup.isa)](const KernelCall& call) -> absl::Status {
       const CachedAttention<T> attention{v,
                                          products,
                                          s,
                                          {call.input<T>(0), call.input<T>(1), call.input<T>(2)},
+                                         has_sinks ? call.input<T>(4) : nullptr,
                                          call.output<T>(0),
                                          call.output<T>(1),
                                          *call.input<int32_t>(3)};
@@ -132,10 +145,13 @@ absl::StatusOr<Kernel> MakeCachedAttention(const KernelSetup& setup) {
         for (int64_t head = 0; head < (one ? 1 : s.n.r); ++head) {
           for (int64_t first = 0; first < rows; first += kCachedQueries) {
             const int64_t offset = head * s.n.d + first * apart;
-            attention.Attend(batch, group,
-                             {from + offset, to + offset, std::min(kCachedQueries, rows - first),
-                              apart, attention.position + first * step, step},
-                             scratch);
+            attention.Attend(
+                batch, group,
+                {from + offset, to + offset,
+                 has_sinks ? attention.sinks + group * s.n.r + (one ? first : head) : nullptr,
+                 std::min(kCachedQueries, rows - first), apart, attention.position + first * step,
+                 step},
+                scratch);
           }
         }
       });

@@ -236,6 +236,9 @@ TEST_CASE("attention's gradient holds over several query blocks") {
   CheckGradients(MakeProblem({"attention", {q, k, v}, {}}));
   CheckGradients(MakeProblem({"attention", {q, k, v}, {{"window", int64_t{20}}}}));
   CheckGradients(MakeProblem({"attention",
+                              {q, k, v, {{1, 2}, -1, 3}},
+                              {{"scale", 0.5}, {"soft_cap", 2.0}, {"sinks", true}}}));
+  CheckGradients(MakeProblem({"attention",
                               {q, k, v, positions, positions, documents, documents},
                               {{"window", int64_t{70}}}}));
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 
 #include "oneflow_core/tensor/layout.h"
@@ -15,6 +16,12 @@ namespace oneflow {
 struct QkvSizes {
   int64_t b, t, s, g, r, d;
 };
+
+// The factor of scores of heads of width d, from the attribute `scale`.
+template <typename T>
+T FindScale(double attribute, int64_t d) {
+  return attribute == 0 ? T(1) / std::sqrt(T(d)) : T(attribute);
+}
 
 // Of queries (0), keys (1) and values (2): the first element, and elements from one sample,
 // position or group to the next.

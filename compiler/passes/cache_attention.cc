@@ -5,7 +5,7 @@
 //                                              a new input, position[1]: that of the first token
 //   positional_embedding(x, table)             positional_embedding_at(x, table, position)
 //   attention(q, k, v) -> out, lse             cached_attention(cache, q, k, v, position) -> cache,
-//                                              out
+//                                              out; sinks come behind the position
 //
 // Each attention gets a transient variable of its own, cache[b, 2, g, T, d], named after it:
 // programs with other numbers of positions share it. A text is one document, so an attention's
@@ -92,7 +92,9 @@ class Cacher {
     ops_.back().attrs["transient"] = true;
     ops_.back().stage = op->stage;
     op->kind = "cached_attention";
-    op->inputs = {cache, op->inputs[0], op->inputs[1], op->inputs[2], position_};
+    std::vector<TensorId> inputs = {cache, op->inputs[0], op->inputs[1], op->inputs[2], position_};
+    if (AttrBool(*op, "sinks")) inputs.push_back(op->inputs[3]);
+    op->inputs = std::move(inputs);
     op->outputs = {lse, out};  // the tensor of lse becomes the cache's new value
     graph_.tensors[lse].name = name + "'";
     graph_.tensors[lse].constraint.clear();

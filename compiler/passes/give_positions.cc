@@ -152,7 +152,8 @@ class Giver {
     if (op.kind == "input") {
       RewriteInput(&op);
     } else if (op.kind == "attention" || op.kind == "causal_attention") {
-      RETURN_IF_ERROR(ExpectInputs(op, op.kind == "attention" ? 3 : 1));
+      const size_t before = op.kind == "attention" ? (AttrBool(op, "sinks") ? 4 : 3) : 1;
+      RETURN_IF_ERROR(ExpectInputs(op, before));
       op.inputs.insert(op.inputs.end(), {positions_, positions_});
       if (documents_asked_) op.inputs.insert(op.inputs.end(), {documents_, documents_});
     } else if (positions == Positions::kInput) {

@@ -37,6 +37,7 @@ struct Ports {
   int q, k, v;
 };
 constexpr Ports kForward{0, 1, 2}, kBackward{1, 2, 3};
+constexpr int kSinks = 3;          // of attention that has sinks
 constexpr int kOut = 4, kLse = 5;  // of attention_grad
 
 class Piecer {
@@ -71,19 +72,22 @@ class Piecer {
     std::vector<Piece> pieces;
   };
 
-  // True if keys and values are split where the op needs all of them, in groups that pieces divide,
-  // and nothing but gradients reads the sums of rows.
+  // True if keys and values are split where the op needs all of them, in groups that pieces divide.
   bool IsGathered(const Op& op, const std::vector<NdSbp>& needs) const {
     const NdSbp &has = graph_.tensors[op.inputs[kForward.k]].sbp, &need = needs[kForward.k];
     bool gathered = false;
     for (size_t axis = 0; axis < need.size(); ++axis) {
       gathered = gathered || (has[axis].split() && need[axis].broadcast());
     }
+    return gathered && CountPieces(op, need) > 1;
+  }
+
+  // True if more than the gradients of pieces reads the sums of rows: the gradient of sinks does.
+  bool NeedsSums(const Op& op) const {
     const std::vector<Use>& uses = uses_[op.outputs[1]];
-    return gathered && CountPieces(op, need) > 1 &&
-           std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
-             return graph_.ops[use.op].kind == "attention_grad" && use.input == kLse;
-           });
+    return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
+      return graph_.ops[use.op].kind != "attention_grad" || use.input != kLse;
+    });
   }
 
   // Devices that split the groups.
@@ -138,11 +142,11 @@ class Piecer {
     return ops_.back();
   }
 
-  // Part `index` of a tensor, in the layout `sbp`.
+  // Part `index` of a tensor, in the layout `sbp`; `dim` has the groups.
   TensorId Take(const Op& of, TensorId t, int64_t index, const Pieces& p, const NdSbp& sbp,
-                const std::string& suffix) {
+                const std::string& suffix, int64_t dim = kGroups) {
     const auto parts = static_cast<int64_t>(p.pieces.size());
-    AttrMap attrs = {{"dim", int64_t{kGroups}}, {"parts", parts}, {"index", index}};
+    AttrMap attrs = {{"dim", dim}, {"parts", parts}, {"index", index}};
     if (p.blocks > 1) attrs["blocks"] = p.blocks;
     return AddBeside(of, "take_part", absl::StrCat(suffix, index), {t}, std::move(attrs), {sbp},
                      {{sbp}})
@@ -151,8 +155,8 @@ class Piecer {
 
   // The parts become the tensor `t` again, in the layout `sbp`.
   void Join(const Op& of, std::vector<TensorId> parts, const Pieces& p, const NdSbp& sbp,
-            const std::string& suffix, TensorId t) {
-    AttrMap attrs = {{"dim", int64_t{kGroups}}};
+            const std::string& suffix, TensorId t, int64_t dim = kGroups) {
+    AttrMap attrs = {{"dim", dim}};
     if (p.blocks > 1) attrs["blocks"] = p.blocks;
     std::vector<NdSbp> needs(parts.size(), sbp);
     AddBeside(of, "join_parts", suffix, std::move(parts), std::move(attrs), std::move(needs),
@@ -179,20 +183,27 @@ class Piecer {
       piece.k = Take(op, k, index, p, BeforeGather(k, needs[kForward.k]), ".k");
       piece.v = Take(op, v, index++, p, BeforeGather(v, needs[kForward.v]), ".v");
     }
-    std::vector<TensorId> outs;
+    std::vector<TensorId> outs, all_sums;
+    const bool joins_sums = NeedsSums(op);
     index = 0;
     const NdSbp out = graph_.tensors[op.outputs[0]].sbp, lse = graph_.tensors[op.outputs[1]].sbp;
     for (Piece& piece : p.pieces) {
       piece.q = Take(op, op.inputs[kForward.q], index, p, needs[kForward.q], ".q");
       std::vector<TensorId> inputs = op.inputs;
       inputs[kForward.q] = piece.q, inputs[kForward.k] = piece.k, inputs[kForward.v] = piece.v;
-      const TensorId sums = index == 0 ? op.outputs[1] : -1;  // every tensor keeps a producer
+      if (AttrBool(op, "sinks")) {
+        inputs[kSinks] = Take(op, inputs[kSinks], index, p, needs[kSinks], ".sinks", 0);
+      }
+      // Every tensor keeps a producer.
+      const TensorId sums = index == 0 && !joins_sums ? op.outputs[1] : -1;
       const Op& made = AddBeside(op, op.kind, absl::StrCat(".piece", index++), std::move(inputs),
                                  op.attrs, needs, {{out}, {lse, sums}});
       outs.push_back(made.outputs[0]);
       piece.lse = made.outputs[1];
+      all_sums.push_back(piece.lse);
     }
     Join(op, std::move(outs), p, out, ".join", op.outputs[0]);
+    if (joins_sums) Join(op, std::move(all_sums), p, lse, ".join_lse", op.outputs[1], kGroups - 1);
     pieces_of_[op.outputs[1]] = std::move(p);
   }
 

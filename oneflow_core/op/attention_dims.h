@@ -1,6 +1,9 @@
 // Shapes of queries, keys and values, for the definitions of attention. Internal to op/.
 #pragma once
 
+#include <cmath>
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "oneflow_core/op/op_util.h"
 
@@ -53,12 +56,21 @@ inline Shape LseShape(const Shape& q) {
   return Join(Join(Part(q, 0, 1), Part(q, 2, q.rank() - 1)), Part(q, 1, 2));
 }
 
-// Checks attribute `window`: at least 0.
-inline absl::Status ExpectWindow(const Op& op) {
+// Checks the attributes of scores: `window`, `scale` and `soft_cap` are at least 0, which stands
+// for those of none.
+inline absl::Status ExpectScores(const Op& op) {
   const int64_t window = AttrInt(op, "window");
-  if (window >= 0) return absl::OkStatus();
-  return Mismatch("attribute \"window\" is " + std::to_string(window),
-                  "use the number of positions that a query sees, or 0 for all");
+  if (window < 0) {
+    return Mismatch("attribute \"window\" is " + std::to_string(window),
+                    "use the number of positions that a query sees, or 0 for all");
+  }
+  const auto expect = [&op](const char* name, const char* hint) {
+    const double value = AttrDouble(op, name);
+    if (value >= 0 && std::isfinite(value)) return absl::OkStatus();
+    return Mismatch("attribute \"" + std::string(name) + "\" is " + std::to_string(value), hint);
+  };
+  RETURN_IF_ERROR(expect("scale", "use a factor of scores, or 0 for 1 / sqrt(head_dim)"));
+  return expect("soft_cap", "use the limit of scores, or 0 for none");
 }
 
 }  // namespace oneflow

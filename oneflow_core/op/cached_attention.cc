@@ -1,8 +1,8 @@
 // cached_attention: cache[b, 2, g, T, d], q[b, t, g, r, d] or q[b, t, g, d], k[b, t, g, d],
-// v[b, t, g, d], position[1] -> cache, out, shaped as q. The keys and values of t new positions,
-// the first of them `position`, enter the cache, and each new position sees all positions up to
-// itself, or the last `window` of them: the result of attention for them when it sees the whole
-// text. New positions at T and beyond are padding: they enter nothing.
+// v[b, t, g, d], position[1], (sinks[g, r] or [g]) -> cache, out, shaped as q. The keys and values
+// of t new positions, the first of them `position`, enter the cache, and each new position sees all
+// positions up to itself, or the last `window` of them: the result of attention for them when it
+// sees the whole text. New positions at T and beyond are padding: they enter nothing.
 #include <algorithm>
 
 #include "oneflow_core/device/cpu_scratch.h"
@@ -17,7 +17,7 @@ Specs InferCached(const OpView& v) {
   const Tensor &cache = v.in(0), &q = v.in(1), &k = v.in(2), &position = v.in(4);
   RETURN_IF_ERROR(ExpectFloat(v, {"cache", "q", "k", "v"}));
   RETURN_IF_ERROR(ExpectQueriesAndKeys(q, k, v.in(3)));
-  RETURN_IF_ERROR(ExpectWindow(v.op));
+  RETURN_IF_ERROR(ExpectScores(v.op));
   const Dims& keys = k.shape.dims;
   if (keys[1] != q.shape.dims[1]) {
     return Mismatch(Describe("q", q) + " and " + Describe("k", k) + " differ in positions");
@@ -29,16 +29,27 @@ Specs InferCached(const OpView& v) {
                              "as follows from " + Describe("k", k)));
   RETURN_IF_ERROR(ExpectIds("position", position));
   RETURN_IF_ERROR(ExpectDims("position", position, {1}, "one number"));
+  if ((v.n_inputs() == 6) != AttrBool(v.op, "sinks")) {
+    return Mismatch("has sinks without the attribute of that name, or the reverse");
+  }
+  if (v.n_inputs() == 6) {
+    RETURN_IF_ERROR(ExpectSameType(v, {"cache", "q", "k", "v", "position", "sinks"}, 0, 5));
+    RETURN_IF_ERROR(ExpectDims("sinks", v.in(5), Part(q.shape, 2, q.shape.rank() - 1).dims,
+                               "a logit of each head of " + Describe("q", q)));
+  }
   return std::vector<OutputSpec>{{cache.shape, cache.dtype}, {q.shape, q.dtype}};
 }
 
 // Samples and groups are independent, and so are the heads of a group where each device has the
 // cache that they share.
 Rows CachedRows(const OpView& v) {
-  Rows rows = {AllB(v),
-               {{S(0), S(0), S(0), S(0), B()}, {S(0), S(0)}},
-               {{S(2), S(2), S(2), S(2), B()}, {S(2), S(2)}}};
-  if (v.in(1).shape.rank() == 5) rows.push_back({{B(), S(3), B(), B(), B()}, {B(), S(3)}});
+  const auto row = [&v](Sbp cache, Sbp q, Sbp sinks) {
+    Signature row{{cache, q, cache, cache, B()}, {cache, q}};
+    if (v.n_inputs() == 6) row.in.push_back(sinks);
+    return row;
+  };
+  Rows rows = {AllB(v), row(S(0), S(0), B()), row(S(2), S(2), S(0))};
+  if (v.in(1).shape.rank() == 5) rows.push_back(row(B(), S(3), S(1)));
   return rows;
 }
 
@@ -67,9 +78,15 @@ Samples CachedSamples(const SampleSizes& s) {
   const SampleTensor cache{{s.b, 2, s.heads, s.t + 3, s.d}}, k{{s.b, s.t, s.heads, s.d}};
   const SampleTensor position = SampleTensor::Ids({1}, s.t + 3), one{{s.b, 1, s.heads, s.d}};
   const AttrMap window = {{"window", s.t / 2 + 1}};
-  Samples samples = {{{cache, {{s.b, s.t, s.heads, s.d}, -2, 2}, k, k, position}},
-                     {{cache, {{s.b, s.t, s.heads, 2, s.d}, -2, 2}, k, k, position}, window},
-                     {{cache, {{s.b, 1, s.heads, 2, s.d}, -2, 2}, one, one, position}, window}};
+  AttrMap all = {{"scale", 0.5}, {"soft_cap", 1.5}, {"sinks", true}};
+  all.insert(window.begin(), window.end());
+  Samples samples = {
+      {{cache, {{s.b, s.t, s.heads, s.d}, -2, 2}, k, k, position}},
+      {{cache, {{s.b, s.t, s.heads, 2, s.d}, -2, 2}, k, k, position}, window},
+      {{cache, {{s.b, 1, s.heads, 2, s.d}, -2, 2}, one, one, position}, window},
+      {{cache, {{s.b, s.t, s.heads, s.d}, -2, 2}, k, k, position, {{s.heads}, -1, 3}},
+       {{"sinks", true}}},
+      {{cache, {{s.b, s.t, s.heads, 2, s.d}, -2, 2}, k, k, position, {{s.heads, 2}, -1, 3}}, all}};
   if (s.large) {
     const SampleTensor q{{1, 5, 2, 64}, -2, 2}, row{{1, 5, 2, 64}};
     samples.push_back({{{{1, 2, 2, 300, 64}}, q, row, row, SampleTensor::Ids({1}, 290)}});
@@ -82,11 +99,14 @@ Samples CachedSamples(const SampleSizes& s) {
 std::vector<OpDef> CachedAttentionOps() {
   return {{.kind = "cached_attention",
            .usage = "cache[b, 2, g, T, d], q[b, t, g, r, d] or q[b, t, g, d], k[b, t, g, d], "
-                    "v[b, t, g, d], position[1] -> cache, out",
-           .inputs = {5},
+                    "v[b, t, g, d], position[1], (sinks[g, r]) -> cache, out",
+           .inputs = {5, 6},
            .outputs = 2,
            .updates = 1,
-           .attrs = {{"window", AttrType::kInt}},
+           .attrs = {{"window", AttrType::kInt},
+                     {"scale", AttrType::kDouble},
+                     {"soft_cap", AttrType::kDouble},
+                     {"sinks", AttrType::kBool}},
            .infer = InferCached,
            .signatures = CachedRows,
            .flops = CachedFlops,

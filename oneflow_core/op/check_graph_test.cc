@@ -184,7 +184,8 @@ TEST_CASE("shape errors of unfused attention") {
 
 TEST_CASE("shape errors of attention") {
   const SampleInput q{{2, 4, 6, 8}}, far{{2, 9, 6, 8}}, numbers{{2, 4}, DType::kI32};
-  const AttrMap by_group{{"parts_first", false}};
+  const SampleInput one{{1}, DType::kI32}, cache{{2, 2, 6, 9, 8}};
+  const AttrMap by_group{{"parts_first", false}}, sinks{{"sinks", true}};
   CHECK(ShapeError({"attention", {q, {{2, 4, 3, 8}}, q}, {}}) ==
         "op op (attention): k f32[2,4,3,8] must have shape [2,4,6,8], as follows from q "
         "f32[2,4,6,8]; inputs: in0 f32[2,4,6,8], in1 f32[2,4,3,8], in2 f32[2,4,6,8]");
@@ -206,6 +207,21 @@ TEST_CASE("shape errors of attention") {
        "q_positions f32[2,4,6,8] must be of type i32"},
       {{"attention", {q, q, q}, {{"window", int64_t{-1}}}},
        "attribute \"window\" is -1; use the number of positions that a query sees, or 0 for all"},
+      {{"attention", {q, q, q}, {{"scale", -1.0}}},
+       "attribute \"scale\" is -1.000000; use a factor of scores, or 0 for 1 / sqrt(head_dim)"},
+      {{"attention", {q, q, q}, {{"soft_cap", -2.0}}},
+       "attribute \"soft_cap\" is -2.000000; use the limit of scores, or 0 for none"},
+      {{"attention", {q, q, q}, sinks},
+       "has the attribute \"sinks\" and no such input; give a logit of each head"},
+      {{"attention", {q, q, q, {{6, 1}}}, sinks},
+       "sinks f32[6,1] must have shape [6], a logit of each head of q f32[2,4,6,8]"},
+      {{"attention", {q, q, q, numbers, numbers}, sinks}, "sinks i32[2,4] is not of a floating"},
+      {{"attention_sinks_grad", {q, q, {{2, 6, 4}}, {{5}}}, {}},
+       "sinks f32[5] must have shape [6], as follows from out f32[2,4,6,8]"},
+      {{"cached_attention", {cache, q, q, q, one, {{6}}}, {}},
+       "has sinks without the attribute of that name, or the reverse"},
+      {{"cached_attention", {cache, q, q, q, one, {{5}}}, sinks},
+       "sinks f32[5] must have shape [6], a logit of each head of q f32[2,4,6,8]"},
       {{"split_qkv", {{{2, 4, 6, 2, 8}}}, by_group},
        "qkv f32[2,4,6,2,8] must be [batch, seq, groups, heads of a group + 2, head_dim]"},
       {{"split_qkv", {{{2, 4, 6, 8}}}, {{"parts_first", true}}},
@@ -220,7 +236,7 @@ TEST_CASE("shape errors of attention") {
   };
   for (const auto& [sample, words] : wrong) CHECK_THAT(ShapeError(sample), Catch::Contains(words));
   CHECK(CheckError({"attention", {q, q}, {}})
-            .starts_with("op op: kind \"attention\" takes 3 to 7 inputs, not 2"));
+            .starts_with("op op: kind \"attention\" takes 3 to 8 inputs, not 2"));
   CHECK(CheckError({"split_qkv", {q}, {}}) ==
         "op op: has no attribute \"parts_first\"; kind \"split_qkv\" needs it: a bool (b)");
 }

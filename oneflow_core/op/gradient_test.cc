@@ -102,6 +102,10 @@ TEST_CASE("the ops of gradients") {
   CHECK(GradientText({"attention", {q, q, q, numbers, numbers, numbers, numbers}, {}}) ==
         "op.dq = attention_grad(dy, in0, in1, in2, op, op:1, in3, in4, in5, in6); "
         "-> op.dq op.dq:1 op.dq:2 - - - -");
+  CHECK(GradientText({"attention", {q, q, q, {{6}}, numbers, numbers}, {{"sinks", true}}}) ==
+        "op.dq = attention_grad(dy, in0, in1, in2, op, op:1, in4, in5); "
+        "op.dsinks = attention_sinks_grad(dy, op, op:1, in3); "
+        "-> op.dq op.dq:1 op.dq:2 op.dsinks - -");
   CHECK(GradientText({"split_qkv", {{{2, 4, 3, 6, 8}}}, {{"parts_first", true}}}) ==
         "op.zeros = fill(); op.zeros.2 = fill(); op.dqkv = join_qkv(dy, op.zeros, op.zeros.2, "
         "parts_first); -> op.dqkv");

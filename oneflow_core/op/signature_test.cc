@@ -178,6 +178,18 @@ TEST_CASE(
         "S(0) S(0) S(0) S(0) S(0) -> S(0) S(0)\n"
         "S(2) S(2) S(2) B B -> S(2) S(1)\n"
         "S(1) B B S(1) B -> S(1) S(2)\n");
+  CHECK(TableText({"attention", {heads, q, q, {{6, 2}}, numbers, numbers}, {{"sinks", true}}}) ==
+        "B B B B B B -> B B\n"
+        "S(0) S(0) S(0) B S(0) S(0) -> S(0) S(0)\n"
+        "S(2) S(2) S(2) S(0) B B -> S(2) S(1)\n"
+        "S(3) B B S(1) B B -> S(3) S(2)\n"
+        "S(1) B B B S(1) B -> S(1) S(3)\n");
+  CHECK(TableText({"attention_sinks_grad", {heads, heads, lses, {{6, 2}}}, {}}) ==
+        "B B B B -> B\n"
+        "S(0) S(0) S(0) B -> P\n"
+        "S(2) S(2) S(1) S(0) -> S(0)\n"
+        "S(3) S(3) S(2) S(1) -> S(1)\n"
+        "S(1) S(1) S(3) B -> P\n");
   CHECK(TableText({"attention_grad", {heads, heads, q, q, heads, lses}, {}}) ==
         "B B B B B B -> B B B\n"
         "S(0) S(0) S(0) S(0) S(0) S(0) -> S(0) S(0) S(0)\n"

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -16,9 +18,9 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/boxing_cost.h"
 #include "oneflow_core/cost/kernel_cost.h"
+#include "oneflow_core/graph/block_classes.h"
 #include "oneflow_core/tensor/primitive.h"
 #include "oneflow_core/tensor/tensor_proto.h"
-#include "planning/recipe/shorten_model.h"
 
 namespace oneflow {
 namespace {
@@ -72,7 +74,7 @@ class Buckets {
 };
 
 // The exchanges of a step; layers have the same ones.
-std::vector<Exchange> CollectExchanges(const Graph& graph, const StandIn& stand_in,
+std::vector<Exchange> CollectExchanges(const Graph& graph, const StandIns& stand_ins,
                                        int64_t micro_batches, int64_t bucket_bytes) {
   Buckets buckets;
   std::vector<Exchange> exchanges;
@@ -80,7 +82,8 @@ std::vector<Exchange> CollectExchanges(const Graph& graph, const StandIn& stand_
   for (const Op& op : graph.ops) {
     if (!IsExchange(op.kind)) continue;
     Exchange one = MakeExchange(graph, op);
-    const double times = op.block == stand_in.block ? stand_in.times : 1;
+    const auto stand_in = stand_ins.find(op.block);
+    const double times = stand_in == stand_ins.end() ? 1 : stand_in->second;
     if (op.phase == Phase::kUpdate && IsCollective(op.kind) && bucket_bytes > 0) {
       one.work.written *= times;
       one.work.received *= times;
@@ -131,9 +134,9 @@ Mesh Join(const std::vector<std::vector<Mesh::Axis>>& groups) {
 // Finds the cheapest of meshes with the axes of `graph`, tried one after the other.
 class Cheapest {
  public:
-  Cheapest(const Graph& graph, const StandIn& stand_in, const proto::Cluster& cluster,
+  Cheapest(const Graph& graph, const StandIns& stand_ins, const proto::Cluster& cluster,
            int64_t micro_batches, int64_t bucket_bytes)
-      : exchanges_(CollectExchanges(graph, stand_in, micro_batches, bucket_bytes)),
+      : exchanges_(CollectExchanges(graph, stand_ins, micro_batches, bucket_bytes)),
         cluster_(cluster),
         kernels_(cluster.device()),
         best_(graph.mesh),
@@ -158,10 +161,10 @@ class Cheapest {
 }  // namespace
 
 Mesh OrderAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
-               int64_t bucket_bytes, const StandIn& stand_in) {
+               int64_t bucket_bytes, const StandIns& stand_ins) {
   const std::vector<std::vector<Mesh::Axis>> groups = Groups(graph.mesh);
   if (groups.size() > kMostGroups) return graph.mesh;
-  Cheapest cheapest(graph, stand_in, cluster, micro_batches, bucket_bytes);
+  Cheapest cheapest(graph, stand_ins, cluster, micro_batches, bucket_bytes);
   std::vector<size_t> order(groups.size());
   std::iota(order.begin(), order.end(), size_t{0});
   while (std::next_permutation(order.begin(), order.end())) {
@@ -230,18 +233,60 @@ proto::Recipe ForOrder(proto::Recipe recipe, Mesh mesh) {
   return recipe;
 }
 
-// Blocks of a model that tell what all exchange: those at its ends have other neighbours.
-constexpr int kFewBlocks = 4, kMiddleBlock = 1;
+// `graph` without the blocks from `kept` on: what reads the last block reads what the first of
+// those left out reads. Nothing where these are not one tensor each.
+std::optional<proto::Graph> KeepFirst(const proto::Graph& graph, int kept) {
+  std::map<std::string, int> block_of;
+  for (const proto::Op& op : graph.op()) block_of[op.name()] = op.has_block() ? op.block() : -1;
+  const auto find = [&](const std::string& tensor) {
+    const auto found = block_of.find(tensor.substr(0, tensor.find(':')));
+    return found == block_of.end() ? -1 : found->second;
+  };
+  proto::Graph result = graph;
+  result.clear_op();
+  std::set<std::string> passed, read;
+  std::vector<std::string*> readers;
+  for (const proto::Op& op : graph.op()) {
+    if (op.has_block() && op.block() >= kept) {
+      for (const std::string& input : op.input()) {
+        if (op.block() == kept && find(input) == kept - 1) passed.insert(input);
+      }
+      continue;
+    }
+    proto::Op* const copy = result.add_op();
+    *copy = op;
+    for (std::string& input : *copy->mutable_input()) readers.push_back(&input);
+  }
+  readers.push_back(result.mutable_loss());
+  for (std::string& output : *result.mutable_output()) readers.push_back(&output);
+  std::erase_if(readers, [&](const std::string* tensor) { return find(*tensor) < kept; });
+  for (const std::string* tensor : readers) read.insert(*tensor);
+  if (passed.size() != 1 || read.size() != 1) return std::nullopt;
+  for (std::string* tensor : readers) *tensor = *passed.begin();
+  return result;
+}
 
-// Leaves out blocks that are like others; the result says which one stands for them. A graph that
-// states layouts, or whose blocks differ, stays whole.
-StandIn Shorten(proto::Graph* graph) {
-  const int blocks = CountBlocks(*graph);
-  if (blocks <= kFewBlocks || graph->layout_size() > 0) return {};
-  absl::StatusOr<proto::Graph> few = WithBlocks(*graph, kFewBlocks);
-  if (!few.ok()) return {};
+// Leaves out blocks that are like others: of each class, a block that is not the first of the model
+// and has two behind it stands for them, for those at the ends have other neighbours. A graph that
+// states layouts stays as it is.
+StandIns Shorten(proto::Graph* graph) {
+  constexpr int kBehind = 2;
+  const BlockClasses classes = FindBlockClasses(*graph);
+  const std::vector<int>& class_of = classes.class_of;
+  std::vector<int> middle(classes.size(), 0);  // of each class; 0: all of its blocks are kept
+  for (int b = static_cast<int>(class_of.size()) - 1; b > 0; --b) middle[class_of[b]] = b;
+  const int kept =
+      middle.empty() ? 0 : *std::max_element(middle.begin(), middle.end()) + kBehind + 1;
+  if (kept >= static_cast<int>(class_of.size()) || graph->layout_size() > 0) return {};
+  std::optional<proto::Graph> few = KeepFirst(*graph, kept);
+  if (!few) return {};
   *graph = *std::move(few);
-  return {kMiddleBlock, static_cast<double>(blocks - kFewBlocks + 1)};
+  StandIns stand_ins;
+  for (const int b : middle) {
+    if (b > 0) stand_ins[b] = 1;
+  }
+  for (int b = kept; b < static_cast<int>(class_of.size()); ++b) ++stand_ins[middle[class_of[b]]];
+  return stand_ins;
 }
 
 // The axes of one stage, ordered. The exchanges of the first program decide, boxed for equal links:
@@ -251,7 +296,7 @@ absl::StatusOr<Mesh> OrderStage(GraphSource source, PlanRequest request) {
   ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(request.recipe.mesh()));
   if (mesh.axes.size() < 2) return mesh;
   for (proto::Op& op : *source.graph.mutable_op()) op.clear_stage();
-  const StandIn stand_in = Shorten(&source.graph);
+  const StandIns stand_ins = Shorten(&source.graph);
   const proto::Cluster cluster = request.cluster;
   request.cluster = Flat(std::move(request.cluster), mesh);
   ASSIGN_OR_RETURN(const FrontEnd front_end,
@@ -259,7 +304,7 @@ absl::StatusOr<Mesh> OrderStage(GraphSource source, PlanRequest request) {
   const ProgramDraft& first = front_end.boxed->drafts.front();
   const proto::Recipe& recipe = front_end.plan.recipe();
   return OrderAxes(first.graph, cluster, first.spec.micro_batches,
-                   recipe.overlap() ? recipe.bucket_bytes() : 0, stand_in);
+                   recipe.overlap() ? recipe.bucket_bytes() : 0, stand_ins);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/block_classes.h"
 
 namespace oneflow {
 namespace {
@@ -31,58 +32,13 @@ void Rename(const Names& names, std::string* tensor) {
   if (found != names.end()) *tensor = found->second + tensor->substr(op.size());
 }
 
-// Attributes but for how a variable begins, which costs nothing.
-std::map<std::string, std::string> FindAttributes(const proto::Op& op) {
-  std::map<std::string, std::string> attributes;
-  for (const auto& [name, value] : op.attr()) {
-    if (!name.starts_with("init")) attributes[name] = value.SerializeAsString();
-  }
-  return attributes;
-}
-
-bool IsAlike(const proto::Op& a, const proto::Op& b) {
-  return a.kind() == b.kind() && a.input_size() == b.input_size() && a.dtype() == b.dtype() &&
-         a.shape().SerializeAsString() == b.shape().SerializeAsString() &&
-         a.recompute().empty() == b.recompute().empty() && FindAttributes(a) == FindAttributes(b);
-}
-
-// The inputs of a block's ops: "this 3:1" of its own op 3, "last 3:1" of that of the block before,
-// and names of others.
-std::vector<std::string> FindInputs(const std::vector<const proto::Op*>& block,
-                                    const std::vector<const proto::Op*>& before) {
-  Names names;
-  for (size_t i = 0; i < before.size(); ++i) names[before[i]->name()] = absl::StrCat("last ", i);
-  for (size_t i = 0; i < block.size(); ++i) names[block[i]->name()] = absl::StrCat("this ", i);
-  std::vector<std::string> inputs;
-  for (const proto::Op* op : block) {
-    for (const std::string& input : op->input()) Rename(names, &inputs.emplace_back(input));
-  }
-  return inputs;
-}
-
-absl::Status CheckAlike(const BlockOps& all) {
-  std::vector<std::string> first_inputs;  // of the first block that has one before it
-  const std::vector<const proto::Op*>& first = all.begin()->second;
-  const std::vector<const proto::Op*>* before = nullptr;
-  for (const auto& [block, ops] : all) {
-    bool alike =
-        ops.size() == first.size() && std::equal(ops.begin(), ops.end(), first.begin(),
-                                                 [](auto* x, auto* y) { return IsAlike(*x, *y); });
-    if (alike && before != nullptr) {
-      const std::vector<std::string> inputs = FindInputs(ops, *before);
-      if (first_inputs.empty()) first_inputs = inputs;
-      alike = inputs == first_inputs;
-    }
-    if (!alike) {
-      return InputError(
-          absl::StrCat("block ", block),
-          absl::StrCat("is not like block ", all.begin()->first,
-                       ": a search measures few blocks and concludes from them to all"),
-          "compile it with flags of your own");
-    }
-    before = &ops;
-  }
-  return absl::OkStatus();
+absl::Status CheckAlike(const proto::Graph& graph) {
+  const BlockClasses classes = FindBlockClasses(graph);
+  if (classes.size() < 2) return absl::OkStatus();
+  return InputError(absl::StrCat("block ", classes.FirstBlocks()[1]),
+                    "is not like block 0: a search measures few blocks and concludes from them to "
+                    "all",
+                    "compile it with flags of your own");
 }
 
 // "h.7.attn" of "h.3.attn": what rules by name say of a block's variables holds for its copy.
@@ -177,7 +133,7 @@ int CountBlocks(const proto::Graph& graph) { return static_cast<int>(OpsByBlock(
 
 absl::StatusOr<proto::Graph> WithBlocks(const proto::Graph& graph, int blocks) {
   const BlockOps all = OpsByBlock(graph);
-  RETURN_IF_ERROR(CheckAlike(all));
+  RETURN_IF_ERROR(CheckAlike(graph));
   const auto kept = std::next(all.begin(), std::min<int64_t>(blocks, std::ssize(all)) - 1);
   const Names behind = NamesBetween(all.rbegin()->second, kept->second);
   proto::Graph result = graph;

@@ -1,4 +1,4 @@
-// Attention and its gradient, on q, k and v or on a packed qkv, for every shape and type. A block
+// Attention and its gradients, on q, k and v or on a packed qkv, for every shape and type. A block
 // has a tile of queries of one head and iterates over the tiles of keys that they see, or the
 // reverse; scores are computed when they are needed and never stored.
 //
@@ -68,6 +68,11 @@ __device__ void PutTile(S* to, int64_t row, int rows, const AttentionSizes& s, c
   }
 }
 
+// The score of a product of a query and a key.
+__device__ inline float FindScore(const AttentionSizes& s, float product) {
+  return (s.limit == 0 ? product : s.limit * tanhf(product * s.to_part)) * s.scale;
+}
+
 // Blocks of a multiprocessor at once, at least; 0: the compiler decides. It would rather spill the
 // registers of spans than have one.
 template <bool kBySpan>
@@ -76,7 +81,7 @@ inline constexpr int kBlocks = kBySpan ? 1 : 0;
 template <int kColumns, bool kBySpan, typename S>
 __global__ void __launch_bounds__(kTileThreads, kBlocks<kBySpan>)
     AttentionKernel(AttentionSizes s, Visibility visibility, bool accumulate, S* out, float* lse,
-                    Qkv<const S> qkv) {
+                    Qkv<const S> qkv, const float* sinks) {
   __shared__ TileMemory memory;
   const Work work = FindWork<kColumns>(s.t, /*last_first=*/true);
   const Matrix<S> q = QueryMatrix(s, qkv.q, work.head), k = KeyMatrix(s, qkv.k, work.head);
@@ -84,10 +89,11 @@ __global__ void __launch_bounds__(kTileThreads, kBlocks<kBySpan>)
   TileView<kBySpan, /*kRowsAreKeys=*/false> view(s, visibility, work.head / s.h, work.first,
                                                  memory);
   float max[kEach], sum[kEach], result[kEach][kColumns / kSide];
+  const float sink = s.Sink(sinks, work.head);
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
-    max[i] = -INFINITY;
-    sum[i] = 0;
+    max[i] = sink;
+    sum[i] = sinks == nullptr ? 0.0f : 1.0f;
 #pragma unroll
     for (int j = 0; j < kColumns / kSide; ++j) result[i][j] = 0;
   }
@@ -101,7 +107,7 @@ __global__ void __launch_bounds__(kTileThreads, kBlocks<kBySpan>)
       float top = max[i];
 #pragma unroll
       for (int j = 0; j < kEach; ++j) {
-        p[i][j] = view.Sees(row, j) ? p[i][j] * s.scale : -INFINITY;
+        p[i][j] = view.Sees(row, j) ? FindScore(s, p[i][j]) : -INFINITY;
         top = Larger()(top, p[i][j]);
       }
       top = WarpReduce(top, Larger(), kSide);
@@ -149,6 +155,21 @@ __global__ void __launch_bounds__(kThreads)
   if (here && LaneIndex() == 0) dots[row] = sum;
 }
 
+// dsinks[h] = -Σ exp(sink - lse) dots over samples and queries. A block works on a head.
+__global__ void __launch_bounds__(kThreads)
+    SinksGradKernel(AttentionSizes s, bool accumulate, float* dsinks, const float* dots,
+                    const float* lse, const float* sinks) {
+  __shared__ float scratch[kThreads / kWarp];
+  const float sink = sinks[blockIdx.x];
+  float sum = 0;
+  for (int64_t row = threadIdx.x; row < s.b * s.t; row += kThreads) {
+    const int64_t at = s.LseAt(row / s.t * s.h + blockIdx.x) + row % s.t;
+    sum -= expf(sink - lse[at]) * dots[at];
+  }
+  sum = BlockSum(sum, scratch, Scratch::kFree);
+  if (threadIdx.x == 0) Put(dsinks + blockIdx.x, sum, accumulate);
+}
+
 // The inputs of the gradient of a head.
 template <typename S>
 struct HeadGrad {
@@ -162,16 +183,22 @@ __device__ HeadGrad<S> MakeHeadGrad(const AttentionSizes& s, int64_t head, const
           OutputMatrix(s, dout, head), lse + s.LseAt(head),       dots + s.LseAt(head)};
 }
 
-// The weight of a score in its row: 0 for a key that the query does not see, and for a query after
+// The weight of a key in the row of a query: 0 for one that it does not see, and for a query after
 // the end.
-__device__ inline float FindWeight(const AttentionSizes& s, int query, bool sees, float score,
+__device__ inline float FindWeight(const AttentionSizes& s, int query, bool sees, float product,
                                    const float* lse) {
-  return sees && query < s.t ? expf(score * s.scale - lse[query]) : 0.0f;
+  return sees && query < s.t ? expf(FindScore(s, product) - lse[query]) : 0.0f;
 }
-// The gradient of a score, from the gradient of its weight.
-__device__ inline float ScoreGrad(const AttentionSizes& s, int query, float weight, float grad,
-                                  const float* dots) {
-  return query < s.t ? weight * (grad - dots[query]) * s.scale : 0.0f;
+// The gradient of a product of a query and a key, from their weight and its gradient. The weight
+// tells the score, too.
+template <typename S>
+__device__ inline float ProductGrad(const AttentionSizes& s, int query, float weight, float grad,
+                                    const HeadGrad<S>& head) {
+  if (query >= s.t) return 0.0f;
+  const float of_score = weight * (grad - head.dots[query]) * s.scale;
+  if (s.limit == 0 || weight == 0) return of_score;
+  const float part = (logf(weight) + head.lse[query]) / s.scale / s.limit;
+  return of_score * (1.0f - part * part);
 }
 
 template <int kColumns, bool kBySpan, typename S>
@@ -196,7 +223,7 @@ __global__ void __launch_bounds__(kTileThreads, kBlocks<kBySpan>)
 #pragma unroll
       for (int j = 0; j < kEach; ++j) {
         const float weight = FindWeight(s, query, view.Sees(row, j), scores[i][j], head.lse);
-        grads[i][j] = ScoreGrad(s, query, weight, grads[i][j], head.dots);
+        grads[i][j] = ProductGrad(s, query, weight, grads[i][j], head);
       }
     }
     StoreWeights(grads, memory);
@@ -238,7 +265,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
 #pragma unroll
         for (int j = 0; j < kEach; ++j) {
           const int query = first + TileX() + j * kSide;
-          grads[i][j] = ScoreGrad(s, query, weights[i][j], grads[i][j], head.dots);
+          grads[i][j] = ProductGrad(s, query, weights[i][j], grads[i][j], head);
         }
       }
       StoreWeights(grads, memory);
@@ -261,6 +288,8 @@ absl::StatusOr<AttentionSizes> FindSizes(const KernelSetup& s, bool packed, int 
   }
   const QkvStrides strides = packed ? PackedStrides(n, parts_first) : SeparateStrides(n);
   const int d = static_cast<int>(n.d);
+  const float scale = FindScale<float>(DoubleAttr(s, "scale"), n.d);
+  const float cap = static_cast<float>(DoubleAttr(s, "soft_cap"));
   return AttentionSizes{.b = n.b,
                         .t = static_cast<int>(n.t),
                         .keys = static_cast<int>(n.s),
@@ -268,7 +297,9 @@ absl::StatusOr<AttentionSizes> FindSizes(const KernelSetup& s, bool packed, int 
                         .g = static_cast<int>(n.g),
                         .r = static_cast<int>(n.r),
                         .d = d,
-                        .scale = 1.0f / std::sqrt(static_cast<float>(d)),
+                        .scale = scale,
+                        .limit = cap / scale,
+                        .to_part = cap == 0 ? 0 : scale / cap,
                         .q_sample = strides.sample[0],
                         .q_row = strides.row[0],
                         .q_group = strides.group[0],
@@ -345,27 +376,41 @@ PartsFinder MakeFinder(const KernelSetup& s, bool packed, int q) {
 absl::StatusOr<Kernel> MakeForward(const KernelSetup& setup, bool packed) {
   ASSIGN_OR_RETURN(const AttentionSizes sizes, FindSizes(setup, packed, 0));
   const PartsFinder parts = MakeFinder(setup, packed, 0);
-  const VisibilityFinder visibility(setup, packed ? 1 : 3);
+  const int sinks = BoolAttr(setup, "sinks") ? (packed ? 1 : 3) : -1;  // the input
+  const VisibilityFinder visibility(setup, (packed ? 1 : 3) + (sinks < 0 ? 0 : 1));
+  const auto find_sinks = [sinks](const KernelCall& call) {
+    return sinks < 0 ? nullptr : call.input<float>(sinks);
+  };
   const bool empty = sizes.b * sizes.t * sizes.h * sizes.d == 0;
   if (HasBf16Attention(setup.out[0].dtype, sizes)) {
     RETURN_IF_ERROR(AllowBf16Attention(sizes, visibility.IsCausal()));
-    return Kernel([s = sizes, parts, visibility, empty](const KernelCall& call) {
+    return Kernel([s = sizes, parts, find_sinks, visibility, empty](const KernelCall& call) {
       if (empty) return absl::OkStatus();
       return LaunchBf16Attention(s, visibility.Find(call), FindStream(call), call.accumulate,
-                                 call.output<Bf16>(0), call.output<float>(1), parts.In<Bf16>(call));
+                                 call.output<Bf16>(0), call.output<float>(1), parts.In<Bf16>(call),
+                                 find_sinks(call));
     });
   }
   return ForHeads(setup, sizes.d, !visibility.IsCausal(),
                   [&]<typename S, int kColumns>(S, Size<kColumns>, auto placed) {
                     constexpr bool kBySpan = decltype(placed)::value;
-                    return Kernel([s = sizes, parts, visibility, empty](const KernelCall& call) {
+                    return Kernel([=, s = sizes](const KernelCall& call) {
                       if (empty) return absl::OkStatus();
                       return Launch("attention", &AttentionKernel<kColumns, kBySpan, S>,
                                     TilesShape(s, s.b * s.h, s.t, kColumns), FindStream(call), s,
                                     visibility.Find(call), call.accumulate, call.output<S>(0),
-                                    call.output<float>(1), parts.In<S>(call));
+                                    call.output<float>(1), parts.In<S>(call), find_sinks(call));
                     });
                   });
+}
+
+template <typename S>
+absl::Status LaunchRowDots(const AttentionSizes& s, cudaStream_t stream, float* dots, const S* dout,
+                           const S* out) {
+  const int64_t rows = s.b * s.h * s.t;
+  return Launch("attention_grad", &RowDotsKernel<S>,
+                {MakeGrid(DivideUp(rows, kThreads / kWarp)), dim3(kThreads)}, stream, s, dots, dout,
+                out);
 }
 
 absl::StatusOr<Kernel> MakeBackward(const KernelSetup& setup, bool packed) {
@@ -394,9 +439,7 @@ absl::StatusOr<Kernel> MakeBackward(const KernelSetup& setup, bool packed) {
           const Visibility seen = visibility.Find(call);
           float* dots = reinterpret_cast<float*>(call.workspace.data());
           if (queries > 0) {
-            const LaunchShape rows{MakeGrid(DivideUp(queries, kThreads / kWarp)), dim3(kThreads)};
-            RETURN_IF_ERROR(Launch("attention_grad", &RowDotsKernel<S>, rows, FindStream(call), s,
-                                   dots, dout, out));
+            RETURN_IF_ERROR(LaunchRowDots(s, FindStream(call), dots, dout, out));
             if constexpr (std::is_same_v<S, Bf16>) {
               if (fast) {
                 return LaunchBf16AttentionGrad(s, seen, FindStream(call), dqkv, dout, qkv, lse,
@@ -416,6 +459,28 @@ absl::StatusOr<Kernel> MakeBackward(const KernelSetup& setup, bool packed) {
       });
 }
 
+absl::StatusOr<Kernel> MakeAttentionSinksGrad(const KernelSetup& setup) {
+  const QkvSizes n = SeparateSizes(In(setup, 1).local(), In(setup, 1).local());
+  const AttentionSizes sizes{.b = n.b,
+                             .t = static_cast<int>(n.t),
+                             .h = static_cast<int>(n.g * n.r),
+                             .d = static_cast<int>(n.d)};
+  RETURN_IF_ERROR(NeedWorkspace(setup, AttentionGradScratch(n.b * sizes.h * n.t)));
+  return ForStoredAs(setup, In(setup, 1).dtype, [&]<typename S>(S) {
+    return Kernel([s = sizes](const KernelCall& call) -> absl::Status {
+      if (s.h == 0) return absl::OkStatus();
+      float* dots = reinterpret_cast<float*>(call.workspace.data());
+      if (s.b * s.t > 0) {
+        RETURN_IF_ERROR(
+            LaunchRowDots(s, FindStream(call), dots, call.input<S>(0), call.input<S>(1)));
+      }
+      return Launch("attention_sinks_grad", &SinksGradKernel, {MakeGrid(s.h), dim3(kThreads)},
+                    FindStream(call), s, call.accumulate, call.output<float>(0), dots,
+                    call.input<float>(2), call.input<float>(3));
+    });
+  });
+}
+
 absl::StatusOr<Kernel> MakeAttention(const KernelSetup& s) { return MakeForward(s, false); }
 absl::StatusOr<Kernel> MakePackedAttention(const KernelSetup& s) { return MakeForward(s, true); }
 absl::StatusOr<Kernel> MakeAttentionGrad(const KernelSetup& s) { return MakeBackward(s, false); }
@@ -428,6 +493,7 @@ absl::StatusOr<Kernel> MakePackedAttentionGrad(const KernelSetup& s) {
 KernelTable AttentionTable() {
   return {{"attention", MakeAttention},
           {"attention_grad", MakeAttentionGrad},
+          {"attention_sinks_grad", MakeAttentionSinksGrad},
           {"packed_attention", MakePackedAttention},
           {"packed_attention_grad", MakePackedAttentionGrad}};
 }

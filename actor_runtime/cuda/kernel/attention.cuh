@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cmath>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -18,6 +19,7 @@ struct AttentionSizes {
   int64_t b;
   int t, keys, h, g, r, d;
   float scale;
+  float limit, to_part;  // unless 0, products become limit * tanh(product * to_part)
   // Elements of queries, and of keys and values, from one sample, position or group to the next.
   int64_t q_sample, q_row, q_group, kv_sample, kv_row, kv_group;
 
@@ -32,6 +34,10 @@ struct AttentionSizes {
   __device__ int64_t GroupAt(int64_t j) const { return j / g * kv_sample + j % g * kv_group; }
   __device__ int64_t OutAt(int64_t i) const { return i / h * t * out_row() + i % h * d; }
   __device__ int64_t LseAt(int64_t i) const { return i * t; }
+  // The sink of head i; -infinity without sinks.
+  __device__ float Sink(const float* sinks, int64_t i) const {
+    return sinks == nullptr ? -INFINITY : sinks[i % h];
+  }
 };
 
 // Which keys a query sees: those of its document at its position or before it, but none `window` or
@@ -62,9 +68,10 @@ inline bool HasBf16Attention(DType dtype, const AttentionSizes& s) {
 absl::Status AllowBf16Attention(const AttentionSizes& s, bool causal);
 absl::Status AllowBf16AttentionGrad(const AttentionSizes& s, bool causal);
 // Launches on `stream`; there are queries.
+// Sinks may be null.
 absl::Status LaunchBf16Attention(const AttentionSizes& s, const Visibility& visibility,
                                  cudaStream_t stream, bool accumulate, Bf16* out, float* lse,
-                                 const Qkv<const Bf16>& qkv);
+                                 const Qkv<const Bf16>& qkv, const float* sinks);
 // Launches on `stream`; there are queries and keys. `dots`: Σ dout out of each row, [b, h, t].
 absl::Status LaunchBf16AttentionGrad(const AttentionSizes& s, const Visibility& visibility,
                                      cudaStream_t stream, const Qkv<Bf16>& dqkv, const Bf16* dout,

@@ -4,6 +4,7 @@
 // keys and values iterates the other way round. Sums and statistics are f32; weights are rounded to
 // bf16 to be multiplied.
 #include <cmath>
+#include <type_traits>
 
 #include "actor_runtime/cuda/kernel/attention.cuh"
 #include "actor_runtime/cuda/kernel/attention_bf16_tile.cuh"
@@ -30,10 +31,37 @@ __device__ inline Work FindWork(int rows, bool last_first) {
   return {blockIdx.x / static_cast<unsigned>(tiles), first, first + WarpIndex() * 16 * kM};
 }
 
-template <int kD, int kM, int kStep, bool kBySpan>
+// visit(m, n, i, element) for each element of a product.
+template <int kM, int kN, typename Visit>
+__device__ inline void ForElements(Product<kM, kN>& product, Visit visit) {
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int n = 0; n < kN; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) visit(m, n, i, product.at[m][n][i]);
+    }
+  }
+}
+
+// Products of queries and keys become capped scores divided by the scale.
+template <int kM, int kN>
+__device__ inline void CapScores(const AttentionSizes& s, Product<kM, kN>& products) {
+  ForElements(products, [&](int, int, int, float& x) { x = s.limit * FastTanh(x * s.to_part); });
+}
+
+// The gradient of a score becomes that of its product, from the weight, which tells the score.
+__device__ inline float UncapGrad(const AttentionSizes& s, float weight, float exponent,
+                                  float grad) {
+  if (weight == 0) return 0.0f;
+  const float part = (FastLog2(weight) + exponent) * (s.to_part / (s.scale * kLog2E));
+  return grad * (1.0f - part * part);
+}
+
+template <int kD, int kM, int kStep, bool kBySpan, bool kCapped>
 __global__ void __launch_bounds__(kBlockThreads)
     Bf16AttentionKernel(AttentionSizes s, Visibility visibility, bool accumulate, Bf16* out,
-                        float* lse, Qkv<const Bf16> qkv) {
+                        float* lse, Qkv<const Bf16> qkv, const float* sinks) {
   constexpr int kRows = 64 * kM, kN = kStep / 8;
   Bf16* queries = DynamicShared<Bf16>();
   Bf16* keys = queries + kRows * kD;     // [2][kStep][kD]
@@ -52,11 +80,14 @@ __global__ void __launch_bounds__(kBlockThreads)
   EndCopies();
   Product<kM, kD / 8> result;
   result.Clear();
+  // Sums are those of lanes, of which the first of four has the sink.
+  const float top_sink = s.Sink(sinks, work.head) / s.scale;
+  const float of_sink = sinks == nullptr || LaneIndex() % kQuad != 0 ? 0.0f : 1.0f;
   float max[kM][2], sum[kM][2];
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
-    max[m][0] = max[m][1] = -INFINITY;
-    sum[m][0] = sum[m][1] = 0;
+    max[m][0] = max[m][1] = top_sink;
+    sum[m][0] = sum[m][1] = of_sink;
   }
   for (int first = view.begin, next, stage = 0; first < view.end; first = next, stage ^= 1) {
     next = view.Next(first);
@@ -71,6 +102,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     if (const Sight sight = view.At(first); sight != Sight::kNone) {
       Product<kM, kN> p;
       MultiplyRows<kD>(queries, work.mine - work.first, keys + stage * kStep * kD, p);
+      if constexpr (kCapped) CapScores(s, p);
       if (sight == Sight::kSome) view.Hide(first, p);
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
@@ -143,7 +175,7 @@ __device__ inline float RowExponent(float lse) {
   return kBySpan && lse == -INFINITY ? INFINITY : lse * kLog2E;
 }
 
-template <int kD, int kM, int kStep, bool kBySpan>
+template <int kD, int kM, int kStep, bool kBySpan, bool kCapped>
 __global__ void __launch_bounds__(kBlockThreads)
     Bf16QueryGradKernel(AttentionSizes s, Visibility visibility, Qkv<Bf16> dqkv, const Bf16* dout,
                         Qkv<const Bf16> qkv, const float* lse, const float* dots) {
@@ -193,6 +225,7 @@ __global__ void __launch_bounds__(kBlockThreads)
       Product<kM, kN> p, grads;
       MultiplyRows<kD>(queries, mine, keys + stage * kStep * kD, p);
       MultiplyRows<kD>(outs, mine, values + stage * kStep * kD, grads);
+      if constexpr (kCapped) CapScores(s, p);
       if (sight == Sight::kSome) view.Hide(first, p);
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
@@ -200,10 +233,15 @@ __global__ void __launch_bounds__(kBlockThreads)
         for (int n = 0; n < kN; ++n) {
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            const float w = FindWeight(p.at[m][n][i], to_exponent, row_lse[m][i / 2]);
-            grads.at[m][n][i] = w * (grads.at[m][n][i] - row_dot[m][i / 2]);
+            p.at[m][n][i] = FindWeight(p.at[m][n][i], to_exponent, row_lse[m][i / 2]);
+            grads.at[m][n][i] = p.at[m][n][i] * (grads.at[m][n][i] - row_dot[m][i / 2]);
           }
         }
+      }
+      if constexpr (kCapped) {
+        ForElements(grads, [&](int m, int n, int i, float& grad) {
+          grad = UncapGrad(s, p.at[m][n][i], row_lse[m][i / 2], grad);
+        });
       }
       AddWeighted<kD>(grads, keys + stage * kStep * kD, dq);
     }
@@ -217,7 +255,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 // For a tile of keys of a group, and of their values: rows of products are keys, columns are the
 // kQueries queries of the current tile. A step is a tile of queries of one of the group's heads,
 // which come one after the other.
-template <int kD, int kM, int kQueries, bool kBySpan>
+template <int kD, int kM, int kQueries, bool kBySpan, bool kCapped>
 __global__ void __launch_bounds__(kBlockThreads)
     Bf16KeyGradKernel(AttentionSizes s, Visibility visibility, Qkv<Bf16> dqkv, const Bf16* dout,
                       Qkv<const Bf16> qkv, const float* lse, const float* dots) {
@@ -268,6 +306,7 @@ __global__ void __launch_bounds__(kBlockThreads)
       const Bf16 *tile_q = queries + stage * kQueries * kD, *tile_o = outs + stage * kQueries * kD;
       Product<kM, kN> p, grads;
       MultiplyRows<kD>(keys, mine, tile_q, p);
+      if constexpr (kCapped) CapScores(s, p);
       if (sight == Sight::kSome) view.Hide(current, p);
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
@@ -292,6 +331,12 @@ __global__ void __launch_bounds__(kBlockThreads)
             grads.at[m][n][i] = p.at[m][n][i] * (grads.at[m][n][i] - dot);
           }
         }
+      }
+      if constexpr (kCapped) {
+        ForElements(grads, [&](int m, int n, int i, float& grad) {
+          const float exponent = numbers[stage * kQueries + ColumnIn(n, i)].x;
+          grad = UncapGrad(s, p.at[m][n][i], exponent, grad);
+        });
       }
       AddWeighted<kD>(grads, tile_q, dk);
     }
@@ -319,9 +364,9 @@ constexpr size_t SharedBytes(int kept, int numbers) {
 }
 
 // The kernels for heads of kD: tiles of 64 kM queries, and steps of kStep keys.
-template <int kD, int kM, int kStep, bool kBySpan>
+template <int kD, int kM, int kStep, bool kBySpan, bool kCapped>
 struct Forward {
-  static constexpr auto* kKernel = &Bf16AttentionKernel<kD, kM, kStep, kBySpan>;
+  static constexpr auto* kKernel = &Bf16AttentionKernel<kD, kM, kStep, kBySpan, kCapped>;
   static constexpr size_t kBytes = SharedBytes<kD, kM, kStep, kBySpan>(/*kept=*/1, /*numbers=*/0);
 
   absl::Status Allow() const { return AllowShared("attention_bf16", kKernel, kBytes); }
@@ -332,10 +377,10 @@ struct Forward {
   }
 };
 // Likewise, and tiles of 64 kKeysM keys, and steps of kQueries queries.
-template <int kD, int kM, int kStep, int kKeysM, int kQueries, bool kBySpan>
+template <int kD, int kM, int kStep, int kKeysM, int kQueries, bool kBySpan, bool kCapped>
 struct Backward {
-  static constexpr auto* kOfQueries = &Bf16QueryGradKernel<kD, kM, kStep, kBySpan>;
-  static constexpr auto* kOfKeys = &Bf16KeyGradKernel<kD, kKeysM, kQueries, kBySpan>;
+  static constexpr auto* kOfQueries = &Bf16QueryGradKernel<kD, kM, kStep, kBySpan, kCapped>;
+  static constexpr auto* kOfKeys = &Bf16KeyGradKernel<kD, kKeysM, kQueries, kBySpan, kCapped>;
   static constexpr size_t kQueriesBytes = SharedBytes<kD, kM, kStep, kBySpan>(2, 0);
   static constexpr size_t kKeysBytes =
       SharedBytes<kD, kKeysM, kQueries, kBySpan>(2, /*numbers=*/4 * kQueries);
@@ -353,42 +398,55 @@ struct Backward {
   }
 };
 
+// call(bool_constant<by span>, bool_constant<capped>): capped scores have no causal text.
+template <typename Call>
+absl::Status WithForm(const AttentionSizes& s, bool causal, Call call) {
+  if (s.limit != 0) return call(std::true_type(), std::true_type());
+  return causal ? call(std::false_type(), std::false_type())
+                : call(std::true_type(), std::false_type());
+}
 // call(the kernels for heads of d).
 template <typename Call>
-absl::Status WithForward(int d, bool causal, Call call) {
-  if (d == 64) return causal ? call(Forward<64, 2, 64, false>()) : call(Forward<64, 2, 64, true>());
-  return causal ? call(Forward<128, 2, 32, false>()) : call(Forward<128, 2, 32, true>());
+absl::Status WithForward(const AttentionSizes& s, bool causal, Call call) {
+  return WithForm(
+      s, causal,
+      [&]<bool kBySpan, bool kCapped>(std::bool_constant<kBySpan>, std::bool_constant<kCapped>) {
+        return s.d == 64
+                   ? call(Forward<64, 2, 64, kBySpan, kCapped>())
+                   // Smaller tiles of queries leave registers for the caps.
+                   : call(Forward < 128, kCapped ? 1 : 2, kCapped ? 64 : 32, kBySpan, kCapped > ());
+      });
 }
 template <typename Call>
-absl::Status WithBackward(int d, bool causal, Call call) {
-  if (d == 64) {
-    return causal ? call(Backward<64, 2, 32, 1, 64, false>())
-                  : call(Backward<64, 2, 32, 1, 64, true>());
-  }
-  return causal ? call(Backward<128, 1, 64, 1, 32, false>())
-                : call(Backward<128, 1, 64, 1, 32, true>());
+absl::Status WithBackward(const AttentionSizes& s, bool causal, Call call) {
+  return WithForm(
+      s, causal,
+      [&]<bool kBySpan, bool kCapped>(std::bool_constant<kBySpan>, std::bool_constant<kCapped>) {
+        return s.d == 64 ? call(Backward<64, 2, 32, 1, 64, kBySpan, kCapped>())
+                         : call(Backward<128, 1, 64, 1, 32, kBySpan, kCapped>());
+      });
 }
 
 }  // namespace
 
 absl::Status AllowBf16Attention(const AttentionSizes& s, bool causal) {
-  return WithForward(s.d, causal, [](auto kernels) { return kernels.Allow(); });
+  return WithForward(s, causal, [](auto kernels) { return kernels.Allow(); });
 }
 absl::Status AllowBf16AttentionGrad(const AttentionSizes& s, bool causal) {
-  return WithBackward(s.d, causal, [](auto kernels) { return kernels.Allow(); });
+  return WithBackward(s, causal, [](auto kernels) { return kernels.Allow(); });
 }
 absl::Status LaunchBf16Attention(const AttentionSizes& s, const Visibility& visibility,
                                  cudaStream_t stream, bool accumulate, Bf16* out, float* lse,
-                                 const Qkv<const Bf16>& qkv) {
-  return WithForward(s.d, visibility.IsCausal(), [&](auto kernels) {
-    return kernels.Run(s, stream, visibility, accumulate, out, lse, qkv);
+                                 const Qkv<const Bf16>& qkv, const float* sinks) {
+  return WithForward(s, visibility.IsCausal(), [&](auto kernels) {
+    return kernels.Run(s, stream, visibility, accumulate, out, lse, qkv, sinks);
   });
 }
 absl::Status LaunchBf16AttentionGrad(const AttentionSizes& s, const Visibility& visibility,
                                      cudaStream_t stream, const Qkv<Bf16>& dqkv, const Bf16* dout,
                                      const Qkv<const Bf16>& qkv, const float* lse,
                                      const float* dots) {
-  return WithBackward(s.d, visibility.IsCausal(), [&](auto kernels) {
+  return WithBackward(s, visibility.IsCausal(), [&](auto kernels) {
     return kernels.Run(s, stream, visibility, dqkv, dout, qkv, lse, dots);
   });
 }

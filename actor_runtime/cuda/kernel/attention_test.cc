@@ -28,6 +28,8 @@ struct Attention {
   int64_t shifted = 1;
   // Rows whose queries, keys, values and gradients are no numbers on the GPU.
   std::vector<int64_t> spoilt_queries = {}, spoilt_keys = {};
+  double scale = 0, cap = 0;
+  Values sinks = {};  // of the heads of both groups
 };
 
 Values BothSamples(const Values& one, int64_t shifted) {
@@ -79,18 +81,24 @@ Values CheckAttention(const Attention& a) {
     SetSpoilt(twins, input, v, b, a.s, a.spoilt_keys);
   };
   std::vector<std::vector<Port>> in = {{q}, {k}, {k}};
+  const Port sinks = FullPort({2, a.heads}, DType::kF32);
+  AttrMap attrs = {{"window", a.window}, {"scale", a.scale}, {"soft_cap", a.cap}};
+  AttrMap of_forward = attrs;
+  if (!a.sinks.empty()) in.push_back({sinks}), of_forward["sinks"] = true;
   in.insert(in.end(), where.begin(), where.end());
-  Twins forward("attention", {{"window", a.window}}, in, {q, lse});
+  Twins forward("attention", of_forward, in, {q, lse});
   set_queries(forward, 0, queries);
   set_keys(forward, 1, keys);
   set_keys(forward, 2, values);
-  set_where(forward, 3);
+  if (!a.sinks.empty()) forward.SetInput(3, a.sinks);
+  set_where(forward, a.sinks.empty() ? 3 : 4);
   forward.Call();
   forward.CheckNear();
   in = {{q}, {q}, {k}, {k}, {q}, {lse}};
   in.insert(in.end(), where.begin(), where.end());
-  Twins backward("attention_grad", {{"window", a.window}}, in, {q, k, k});
-  set_queries(backward, 0, RandomValues(Product(q.dims), 2));
+  Twins backward("attention_grad", attrs, in, {q, k, k});
+  const Values dout = RandomValues(Product(q.dims), 2);
+  set_queries(backward, 0, dout);
   set_queries(backward, 1, queries);
   set_keys(backward, 2, keys);
   set_keys(backward, 3, values);
@@ -99,6 +107,13 @@ Values CheckAttention(const Attention& a) {
   set_where(backward, 6);
   backward.Call();
   backward.CheckNear();
+  if (!a.sinks.empty()) {
+    Twins of_sinks("attention_sinks_grad", {}, {{q}, {q}, {lse}, {sinks}}, {sinks});
+    const Values inputs[] = {dout, forward.cpu.Output(0), forward.cpu.Output(1), a.sinks};
+    for (int i = 0; i < 4; ++i) of_sinks.SetInput(i, inputs[i]);
+    of_sinks.Call();
+    of_sinks.CheckNear();
+  }
   if (a.t == 64) CHECK(!backward.gpu.Call(/*accumulate=*/true).ok());
   return forward.gpu.Output(1);
 }
@@ -151,6 +166,19 @@ TEST_CASE("attention in windows of any width") {
       if (IsDrawn(2)) CheckAttention({t, t, 2, d, dtype, 17});
     }
     CheckAttention({10, 10, 3, d, dtype, int64_t{1} << 62});
+  }
+}
+
+TEST_CASE("attention with sinks, and of scores that are scaled and capped") {
+  for (const auto& [dtype, d] : kPlaced) {
+    for (const int64_t window : {0, 40}) {
+      for (const double cap : {0.0, 1.5}) {
+        if (!IsDrawn(2)) continue;
+        Attention a{130, 130, 2, d, dtype, window};
+        a.scale = 0.3, a.cap = cap, a.sinks = {-3, 0.5, 30, 2};
+        CheckAttention(a);
+      }
+    }
   }
 }
 
@@ -257,6 +285,8 @@ TEST_CASE("a query that sees no key gives zeros, and changes no gradient") {
     }
     for (double& v : a.k_documents) v += 10;  // nobody sees anything
     for (const double v : CheckAttention(a)) REQUIRE(v == -INFINITY);
+    a.sinks = {0.5, 0.5}, a.cap = 2;
+    for (const double v : CheckAttention(a)) REQUIRE(v == 0.5);
   }
 }
 

@@ -19,6 +19,12 @@ static_assert(kKeys > kWarp);  // BlockSum is a barrier.
 // position sees the last `window` ones; 0: all.
 struct CacheSizes {
   int64_t b, t, h, g, r, d, positions, window;
+  float scale, cap;  // of scores; cap 0: they are not capped
+
+  __device__ float Score(float dot) const {
+    const float score = dot * scale;
+    return cap == 0 ? score : cap * tanhf(score / cap);
+  }
 
   // Columns that threads work on side by side, each group of them with other keys of a chunk.
   __host__ __device__ int group_columns() const {
@@ -61,8 +67,8 @@ __global__ void __launch_bounds__(kThreads) EnterKernel(CacheSizes s, float* cac
 
 template <int kSize>
 __global__ void __launch_bounds__(kKeys)
-    AttendKernel(CacheSizes s, float scale, float* out, const float* cache, const float* q,
-                 const int32_t* position) {
+    AttendKernel(CacheSizes s, float* out, const float* cache, const float* q,
+                 const int32_t* position, const float* sinks) {
   __shared__ float scratch[kKeys / kWarp];
   const int thread = static_cast<int>(threadIdx.x);
   const int64_t i = blockIdx.x % s.t, head = blockIdx.x / s.t % s.h;
@@ -97,7 +103,7 @@ __global__ void __launch_bounds__(kKeys)
 #pragma unroll
         for (int j = 0; j < kSize; ++j) dot += query[c + j] * part.at[j];
       }
-      score = dot * scale;
+      score = s.Score(dot);
     }
     const float top = Larger()(max, BlockMax(score, scratch, Scratch::kFree));
     const float weight = expf(score - top), shrink = expf(max - top);
@@ -114,6 +120,8 @@ __global__ void __launch_bounds__(kKeys)
       sums[group * s.d + c] = total;
     }
   }
+  // An infinite sum leaves the keys no weight.
+  if (sinks != nullptr) sum += expf(sinks[blockIdx.x / s.t % s.h] - max);
   __syncthreads();
   for (int64_t c = thread; c < s.d; c += kKeys) {
     float total = sums[c];
@@ -126,15 +134,24 @@ absl::StatusOr<Kernel> MakeCachedAttention(const KernelSetup& setup) {
   RETURN_IF_ERROR(NeedF32(setup, setup.out[1].dtype));
   const Dims& cache = setup.out[0].local();
   const QkvSizes n = SeparateSizes(In(setup, 0).local(), In(setup, 1).local());
-  const CacheSizes sizes{n.b, n.t, n.g * n.r, n.g, n.r, n.d, cache[3], IntAttr(setup, "window")};
+  const CacheSizes sizes{n.b,
+                         n.t,
+                         n.g * n.r,
+                         n.g,
+                         n.r,
+                         n.d,
+                         cache[3],
+                         IntAttr(setup, "window"),
+                         FindScale<float>(DoubleAttr(setup, "scale"), n.d),
+                         static_cast<float>(DoubleAttr(setup, "soft_cap"))};
   constexpr size_t kMostShared = 40 << 10;  // A block has 48 KiB, its static arrays included.
   if (sizes.shared_bytes() > kMostShared) {
     return absl::UnimplementedError(setup.name + ": attention to a cache with heads of " +
                                     std::to_string(sizes.d));
   }
-  const float scale = 1.0f / std::sqrt(static_cast<float>(sizes.d));
+  const bool has_sinks = BoolAttr(setup, "sinks");
   return ForPacks<PackSize<float>()>(sizes.d, [&](auto size) {
-    return Kernel([s = sizes, scale](const KernelCall& call) -> absl::Status {
+    return Kernel([s = sizes, has_sinks](const KernelCall& call) -> absl::Status {
       const int64_t entering = s.b * s.t * 2 * s.g * s.d;
       if (entering == 0) return absl::OkStatus();
       float *cache = call.output<float>(0), *out = call.output<float>(1);
@@ -145,7 +162,8 @@ absl::StatusOr<Kernel> MakeCachedAttention(const KernelSetup& setup) {
       if (s.h == 0) return absl::OkStatus();  // other devices have the heads of the groups
       return Launch("cached_attention", &AttendKernel<decltype(size)::value>,
                     {MakeGrid(s.b * s.h * s.t), dim3(kKeys), s.shared_bytes()}, FindStream(call), s,
-                    scale, out, cache, call.input<float>(0), position);
+                    out, cache, call.input<float>(0), position,
+                    has_sinks ? call.input<float>(4) : nullptr);
     });
   });
 }

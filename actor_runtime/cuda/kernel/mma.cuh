@@ -45,8 +45,11 @@ __device__ inline void WaitForCopies();
 
 // Two numbers as a word, each rounded to nearest.
 __device__ inline uint32_t PackWord(float low, float high);
-// 2^x, to about 2^-22.
+// 2^x, to about 2^-22, and its inverse.
 __device__ inline float FastExp2(float x);
+__device__ inline float FastLog2(float x);
+// To about 2^-11.
+__device__ inline float FastTanh(float x);
 
 #ifdef ONEFLOW_EMULATED_GPU
 
@@ -135,6 +138,8 @@ inline uint32_t PackWord(float low, float high) {
   return ToBf16(low).bits | uint32_t{ToBf16(high).bits} << 16;
 }
 inline float FastExp2(float x) { return exp2f(x); }
+inline float FastLog2(float x) { return log2f(x); }
+inline float FastTanh(float x) { return tanhf(x); }
 
 #else
 
@@ -184,6 +189,16 @@ __device__ inline uint32_t PackWord(float low, float high) {
 __device__ inline float FastExp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ inline float FastLog2(float x) {
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ inline float FastTanh(float x) {
+  float y;
+  asm("tanh.approx.f32 %0, %1;\n" : "=f"(y) : "f"(x));
   return y;
 }
 

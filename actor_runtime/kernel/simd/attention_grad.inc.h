@@ -14,9 +14,11 @@ struct AttentionGradBlock {
   const T *lse, *delta;  // of the block's rows; delta = dout . out
   T *p, *ds;             // probabilities, gradients of scaled scores
   int64_t d, width;      // width: d rounded up to full panels
+  T cap;
 };
 
-template <typename T, int kVectors>
+// With kCapped, b.ds holds the derivatives of capped scores between the products.
+template <typename T, int kVectors, bool kCapped>
 ONEFLOW_INLINE void ScoreGradTile(const AttentionGradBlock<T>& b, const Visibility<T>& visibility,
                                   const SeenPanel& seen, int64_t r) {
   constexpr int64_t kPanel = kBlock * kLanes<T>;
@@ -26,9 +28,15 @@ ONEFLOW_INLINE void ScoreGradTile(const AttentionGradBlock<T>& b, const Visibili
   MultiplyPanel<T, kVectors>(PanelRows<T>{b.q + r * kLanes<T>, kPanel}, b.kt + key * b.d, b.d, p);
   for (int i = 0; i < kPanelRows; ++i) {
     for (int j = 0; j < kVectors; ++j) {
+      const int64_t to = at + i * kLanes<T> + j * kWidth<T>;
+      if constexpr (kCapped) {
+        const Vec<T> part = Tanh(p[i][j] / b.cap);
+        p[i][j] = b.cap * part;
+        Store<T>(b.ds + to, T(1) - part * part);
+      }
       p[i][j] = Exp(p[i][j] - b.lse[r + i]);
       if (masked) p[i][j] = visibility.Keep(p[i][j], r + i, key + j * kWidth<T>, T(0));
-      Store<T>(b.p + at + i * kLanes<T> + j * kWidth<T>, p[i][j]);
+      Store<T>(b.p + to, p[i][j]);
     }
   }
   MultiplyPanel<T, kVectors>(PanelRows<T>{b.dout + r * kLanes<T>, kPanel}, b.vt + key * b.d, b.d,
@@ -36,19 +44,21 @@ ONEFLOW_INLINE void ScoreGradTile(const AttentionGradBlock<T>& b, const Visibili
   for (int i = 0; i < kPanelRows; ++i) {
     for (int j = 0; j < kVectors; ++j) {
       const int64_t to = at + i * kLanes<T> + j * kWidth<T>;
-      Store<T>(b.ds + to, Load<T>(b.p + to) * (dp[i][j] - b.delta[r + i]));
+      Vec<T> ds = Load<T>(b.p + to) * (dp[i][j] - b.delta[r + i]);
+      if constexpr (kCapped) ds *= Load<T>(b.ds + to);
+      Store<T>(b.ds + to, ds);
     }
   }
 }
 
 // Probabilities and score gradients of the block.
-template <typename T>
+template <typename T, bool kCapped>
 void ScoreGrads(const AttentionGradBlock<T> b, const Visibility<T>& visibility) {
   visibility.ForTiles([&](const SeenPanel& seen, int64_t r) ONEFLOW_INLINED {
     if (visibility.keys - seen.panel * kLanes < T >> kWidth<T>) {
-      ScoreGradTile<T, 2>(b, visibility, seen, r);
+      ScoreGradTile<T, 2, kCapped>(b, visibility, seen, r);
     } else {
-      ScoreGradTile<T, 1>(b, visibility, seen, r);
+      ScoreGradTile<T, 1, kCapped>(b, visibility, seen, r);
     }
   });
 }
@@ -80,7 +90,7 @@ void AttentionGrad(const AttentionGroup<S>& h, const S* dout, const S* out, int6
   T *p = Take(&scratch, padded * kBlock), *ds = Take(&scratch, padded * kBlock);
   Visibility<T> visibility(h.visibility, h.keys, &scratch);
   T block_lse[kBlock] = {}, delta[kBlock] = {};  // zeros where the last tile has no rows
-  const T scale = T(1) / Root(T(h.d));
+  const T scale = T(h.scale), cap = T(h.cap);
   ToPanels<T>(h.k, h.kv_row, h.keys, h.d, T(1), k, padded);
   TransposePanels<T>(k, padded, h.keys, h.d, kt);
   ToPanels<T>(h.v, h.kv_row, h.keys, h.d, T(1), dv_sum, padded);  // free until a block adds
@@ -97,9 +107,9 @@ void AttentionGrad(const AttentionGroup<S>& h, const S* dout, const S* out, int6
         const S *a = dout + out_at + i * out_row, *b = out + out_at + i * out_row;
         delta[i] = SumTerms<T>(h.d, [&](auto load, int64_t c) { return load(a, c) * load(b, c); });
       }
-      const AttentionGradBlock<T> b{q, from, kt, vt, block_lse, delta, p, ds, h.d, width};
+      const AttentionGradBlock<T> b{q, from, kt, vt, block_lse, delta, p, ds, h.d, width, cap};
       visibility.StartBlock(first, rows);
-      ScoreGrads<T>(b, visibility);
+      cap == 0 ? ScoreGrads<T, false>(b, visibility) : ScoreGrads<T, true>(b, visibility);
       for (int64_t r = 0; r < rows; r += kPanelRows) {
         MultiplySeen<T>(visibility, r, ds, k, padded, width, dq_block);
       }

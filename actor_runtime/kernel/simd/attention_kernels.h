@@ -7,8 +7,8 @@
 // sees are skipped, wherever they are: what is there, be it no number, changes nothing.
 //
 //   const AttentionKernels<float>& kernels = *AttentionKernelsFor<float>(BestIsa());
-//   kernels.forward({q, k, v, q_row, kv_row, heads, queries, keys, d}, out, out_row, lse,
-//                   /*accumulate=*/false, scratch);
+//   kernels.forward({q, k, v, q_row, kv_row, heads, queries, keys, d, scale}, /*sinks=*/nullptr,
+//                   out, out_row, lse, /*accumulate=*/false, scratch);
 //
 // Guarantee (law 6): the bits of a query's row depend only on the keys that it sees, and on where
 // they are among the keys. The double instances are the references of gradient checks.
@@ -31,24 +31,26 @@ struct AttentionVisibility {
 };
 
 // The heads of a group: element (position, head, i) of the queries is at q[position * q_row +
-// head * d + i], element (position, i) of the keys at k[position * kv_row + i], i < d.
+// head * d + i], element (position, i) of the keys at k[position * kv_row + i], i < d. Scores are
+// products times `scale`; unless `cap` is 0, cap * tanh(score / cap) of them.
 template <typename S>
 struct AttentionGroup {
   const S *q, *k, *v;
   int64_t q_row, kv_row;
   int64_t heads, queries, keys, d;
+  double scale = 1, cap = 0;
   AttentionVisibility visibility = {};
 };
 
 // T is the type of computation. S is the type in which q, k, v, out and their gradients are stored:
 // T itself, or Bf16 if T is float. `scratch`: AttentionWorkspacePerThread(keys, d) bytes, 64-byte
-// aligned. A query that sees no key has a row of zeros, and -infinity in lse.
+// aligned. A query that sees no key has a row of zeros, and -infinity or its sink in lse.
 template <typename T, typename S = T>
 struct AttentionKernels {
   // out[position * out_row + head * d + i] (+)= attention; lse[head * queries + position] = log of
-  // the sum of exp(scores).
-  void (*forward)(const AttentionGroup<S>& group, S* out, int64_t out_row, T* lse, bool accumulate,
-                  T* scratch);
+  // the sum of exp(scores), among them sinks[head] unless `sinks` is null.
+  void (*forward)(const AttentionGroup<S>& group, const T* sinks, S* out, int64_t out_row, T* lse,
+                  bool accumulate, T* scratch);
   // dq, dk and dv have the layout of q, k and v; dk and dv are sums over the heads, in order.
   void (*backward)(const AttentionGroup<S>& group, const S* dout, const S* out, int64_t out_row,
                    const T* lse, S* dq, S* dk, S* dv, T* scratch);

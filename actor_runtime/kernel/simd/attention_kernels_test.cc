@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -18,6 +19,8 @@ using Numbers = std::vector<int32_t>;
 
 struct Sizes {
   int64_t heads, queries, keys, d;
+  double scale = 0, cap = 0;  // of scores; 0: 1 / sqrt(d), and none
+  double sink = -INFINITY;    // of the first head; those of others are larger by 1 each
 };
 
 // Where queries and keys are; empty: positions are indices, of one document.
@@ -31,12 +34,13 @@ template <typename T>
 struct Case {
   Sizes n;
   Places at;
-  std::vector<T> q, k, v, dout, out, lse, dq, dk, dv;
+  std::vector<T> q, k, v, sinks, dout, out, lse, dq, dk, dv;
 
   explicit Case(const Sizes& sizes, Places numbers = {}) : n(sizes), at(std::move(numbers)) {
     for (auto* x : {&q, &dout, &out, &dq}) x->resize(n.queries * n.heads * n.d);
     for (auto* x : {&k, &v, &dk, &dv}) x->resize(n.keys * n.d);
     lse.resize(n.heads * n.queries);
+    for (int64_t i = 0; i < n.heads; ++i) sinks.push_back(T(n.sink + double(i)));
     const auto fill = [](std::vector<T>* x, double step) {
       for (size_t i = 0; i < x->size(); ++i) (*x)[i] = T(2 * std::sin(step * double(i)));
     };
@@ -54,9 +58,13 @@ struct Case {
             n.queries,
             n.keys,
             n.d,
+            scale(),
+            n.cap,
             {data(at.q_positions), data(at.k_positions), data(at.q_documents), data(at.k_documents),
              at.window}};
   }
+
+  double scale() const { return n.scale == 0 ? double(T(1) / std::sqrt(T(n.d))) : n.scale; }
 
   bool Sees(int64_t query, int64_t key) const {
     const auto number = [](const Numbers& x, int64_t i, int64_t otherwise) -> int64_t {
@@ -72,7 +80,7 @@ struct Case {
 // The reference, in double, straight from the definition.
 void Plain(Case<double>& c) {
   const int64_t d = c.n.d;
-  const double scale = 1 / std::sqrt(double(d));
+  const double scale = c.scale(), cap = c.n.cap;
   const auto dot = [d](const double* a, const double* b) {
     return std::inner_product(a, a + d, b, 0.0);
   };
@@ -82,17 +90,22 @@ void Plain(Case<double>& c) {
   for (int64_t head = 0; head < c.n.heads; ++head) {
     for (int64_t i = 0; i < c.n.queries; ++i) {
       const int64_t at = (i * c.n.heads + head) * d;
-      std::vector<double> p(c.n.keys, 0.0);
-      double sum = 0;
+      std::vector<double> p(c.n.keys, 0.0), slope(c.n.keys, 1.0);
+      double sum = std::exp(c.sinks[head]);
       for (int64_t j = 0; j < c.n.keys; ++j) {
-        if (c.Sees(i, j)) sum += p[j] = std::exp(scale * dot(&c.q[at], &c.k[j * d]));
+        double score = scale * dot(&c.q[at], &c.k[j * d]);
+        if (cap != 0) {
+          const double part = std::tanh(score / cap);
+          score = cap * part, slope[j] = 1 - part * part;
+        }
+        if (c.Sees(i, j)) sum += p[j] = std::exp(score);
       }
       c.lse[head * c.n.queries + i] = std::log(sum);
       if (sum == 0) continue;
       for (int64_t j = 0; j < c.n.keys; ++j) add(p[j] /= sum, &c.v[j * d], &c.out[at]);
       const double delta = dot(&c.dout[at], &c.out[at]);
       for (int64_t j = 0; j < c.n.keys; ++j) {
-        const double ds = p[j] * (dot(&c.dout[at], &c.v[j * d]) - delta) * scale;
+        const double ds = p[j] * (dot(&c.dout[at], &c.v[j * d]) - delta) * slope[j] * scale;
         add(ds, &c.k[j * d], &c.dq[at]);
         add(ds, &c.q[at], &c.dk[j * d]);
         add(p[j], &c.dout[at], &c.dv[j * d]);
@@ -120,7 +133,8 @@ template <typename T>
 void Run(const AttentionKernels<T>& kernels, Case<T>& c, bool accumulate = false) {
   const Scratch<T> scratch(c.n), second(c.n);
   const int64_t row = c.n.heads * c.n.d;
-  kernels.forward(c.group(), c.out.data(), row, c.lse.data(), accumulate, scratch.data);
+  const T* sinks = std::isinf(c.n.sink) ? nullptr : c.sinks.data();
+  kernels.forward(c.group(), sinks, c.out.data(), row, c.lse.data(), accumulate, scratch.data);
   if (accumulate) return;
   kernels.backward(c.group(), c.dout.data(), c.out.data(), row, c.lse.data(), c.dq.data(),
                    c.dk.data(), c.dv.data(), second.data);
@@ -177,6 +191,17 @@ TEMPLATE_TEST_CASE("attention agrees with its plain twin on every instruction se
                    double) {
   for (const auto& [t, d] : kSizes) {
     for (const int64_t heads : {1, 3}) CheckAgainstPlain<TestType>({heads, t, t, d});
+  }
+}
+
+TEMPLATE_TEST_CASE("scores are scaled and capped, and sinks take weight from keys", "", float,
+                   double) {
+  Places later;  // the first queries see nothing
+  for (int i = 0; i < 65; ++i) later.q_positions.push_back(i), later.k_positions.push_back(i + 20);
+  for (const auto& [cap, sink] :
+       {std::pair(5.0, -double(INFINITY)), {0.0, 0.5}, {0.3, 2.0}, {5.0, 100.0}}) {
+    CheckAgainstPlain<TestType>({2, 100, 100, 33, 0, cap, sink}, {.window = 50});
+    CheckAgainstPlain<TestType>({3, 65, 65, 9, 0.7, cap, sink}, later);
   }
 }
 

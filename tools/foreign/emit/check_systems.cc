@@ -57,10 +57,15 @@ absl::Status CheckDecoder(System system, const proto::Model& model) {
 
 bool IsMixture(const proto::Model& model) { return model.experts() > 0; }
 
+constexpr char kBlocksDiffer[] = "pattern of blocks that differ in what is written here";
+
 }  // namespace
 
 absl::Status CheckMegatron(System system, const Job& job, const AxisDegrees& degrees) {
   const proto::Model& model = job.model;
+  if (!model.blocks().run().empty()) {
+    return Lacks(system, kBlocksDiffer, "use a model whose blocks are alike");
+  }
   RETURN_IF_ERROR(CheckDecoder(system, model));
   if (model.rope_scaling().factor() > 0 && !IsLlama31Scaling(model.rope_scaling())) {
     return Lacks(system,
@@ -90,6 +95,8 @@ absl::StatusOr<std::string> FindTitanModule(const proto::Model& model) {
   std::string lacks;
   if (model.family() != "llama") {
     lacks = "learned positions and layer norms (the family " + model.family() + ")";
+  } else if (!model.blocks().run().empty()) {
+    lacks = kBlocksDiffer;
   } else if (model.qkv_bias()) {
     lacks = "biases of queries, keys and values";
   } else if (model.window() > 0) {
