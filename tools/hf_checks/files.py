@@ -98,6 +98,11 @@ LLAMA_NAMES = {"embed_tokens.weight": "wte", "lm_head.weight": "head.weight", "n
                "self_attn.sinks": "attn.sinks", "self_attn.o_proj.bias": "attn.proj.bias", "mlp.router.bias": "mlp.router.offset",
                "self_attn.o_proj.weight": "attn.proj.weight", "mlp.gate_proj.weight": "mlp.gate.weight",
                "mlp.up_proj.weight": "mlp.up.weight", "mlp.down_proj.weight": "mlp.proj.weight"}
+NORMS_AFTER = {"post_attention_layernorm.weight": "attn.norm.weight", "post_feedforward_layernorm.weight": "mlp.norm.weight"}
+GEMMA_NAMES = {**LLAMA_NAMES, **NORMS_AFTER, "pre_feedforward_layernorm.weight": "norm_2.weight"}
+OLMO_NAMES = {**LLAMA_NAMES, **NORMS_AFTER, "self_attn.q_norm.weight": "attn.q_norm_all.weight",
+              "self_attn.k_norm.weight": "attn.k_norm_all.weight"}
+NAMES = {"gemma2": GEMMA_NAMES, "gemma3_text": GEMMA_NAMES, "olmo2": OLMO_NAMES, "olmo3": OLMO_NAMES}
 
 
 def locate(config, name, index):
@@ -114,14 +119,15 @@ def locate(config, name, index):
         return locate_in_experts(config, at, rest, index)
     packed = re.fullmatch(r"self_attn\.([qkv])_proj\.(weight|bias)", rest)
     if packed is None:
-        if "_proj.weight" not in rest:
-            return at + LLAMA_NAMES[rest], index
+        names = NAMES.get(config["model_type"], LLAMA_NAMES)
+        if not rest.endswith("_proj.weight"):
+            return at + names[rest], index
         shared = "shared_experts." in rest
         inner = config["n_shared_experts"] * config["moe_intermediate_size"] if shared else config["intermediate_size"]
         rest = rest.replace("shared_experts.", "")
         outs, ins = {"self_attn.o_proj.weight": (hidden, heads * d),
                      "mlp.down_proj.weight": (hidden, inner)}.get(rest, (inner, hidden))
-        return at + LLAMA_NAMES[rest].replace("mlp.", "mlp.shared." if shared else "mlp."), index % ins * outs + index // ins
+        return at + names[rest].replace("mlp.", "mlp.shared." if shared else "mlp."), index % ins * outs + index // ins
     part, kind = packed.groups()
     r = heads // groups
     row, column = divmod(index, hidden) if kind == "weight" else (index, 0)

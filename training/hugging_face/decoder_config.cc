@@ -19,7 +19,8 @@ using google::protobuf::util::MessageDifferencer;
 constexpr char kOneOfBoth[] = "remove the one that the weights were not trained with";
 constexpr const char *kTheta = "rope_theta", *kScaling = "rope_scaling",
                      *kParameters = "rope_parameters", *kWindowed = "sliding_attention",
-                     *kUnlimited = "full_attention";
+                     *kUnlimited = "full_attention",
+                     *kOriginal = "original_max_position_embeddings";
 constexpr double kFastTurns = 32, kSlowTurns = 1, kSameFactor = 1e-9;
 
 // YaRN's factor of cosines and sines where none is given.
@@ -28,7 +29,7 @@ double UsualAttentionFactor(double factor) { return factor > 1 ? 0.1 * std::log(
 void ReadLlamaScaling(ConfigFields& rope, proto::RopeScaling& scaling) {
   scaling.set_low(rope.Number("low_freq_factor"));
   scaling.set_high(rope.Number("high_freq_factor"));
-  scaling.set_positions(rope.Size("original_max_position_embeddings"));
+  scaling.set_positions(rope.Size(kOriginal));
   if (scaling.low() <= 0) rope.Refuse("low_freq_factor", "is not above 0");
   if (scaling.high() <= scaling.low()) {
     rope.Refuse("high_freq_factor", "is not above \"low_freq_factor\"");
@@ -37,7 +38,7 @@ void ReadLlamaScaling(ConfigFields& rope, proto::RopeScaling& scaling) {
 
 void ReadYarnScaling(ConfigFields& rope, int64_t positions, proto::RopeScaling& scaling) {
   scaling.set_kind(proto::RopeScaling::YARN);
-  scaling.set_positions(rope.Size("original_max_position_embeddings", positions));
+  scaling.set_positions(rope.Size(kOriginal, positions));
   scaling.set_high(rope.Number("beta_fast", kFastTurns));
   scaling.set_low(rope.Number("beta_slow", kSlowTurns));
   if (scaling.low() <= 0) rope.Refuse("beta_slow", "is not above 0");
@@ -55,27 +56,18 @@ void ReadRope(ConfigFields& fields, const std::string& key, const RopeJson& obje
   ConfigFields rope = fields.Inside(key, object);
   const char* type_key = rope.Has("rope_type") ? "rope_type" : "type";
   const std::string type = rope.String(type_key, "default");
-  std::vector<std::string> known = {"rope_type", "type", kTheta, "partial_rotary_factor"};
   proto::RopeScaling& scaling = *model.mutable_rope_scaling();
   scaling.Clear();
-  if (type == "llama3" || type == "linear" || type == "yarn") {
-    known.emplace_back("factor");
-    scaling.set_factor(rope.Number("factor"));
-    if (scaling.factor() < 1) rope.Refuse("factor", "is below 1");
-  }
-  if (type == "llama3") {
-    ReadLlamaScaling(rope, scaling);
-    known.insert(known.end(),
-                 {"low_freq_factor", "high_freq_factor", "original_max_position_embeddings"});
-  } else if (type == "linear") {
-    scaling.set_kind(proto::RopeScaling::LINEAR);
-  } else if (type == "yarn") {
-    ReadYarnScaling(rope, model.sequence(), scaling);
-    known.insert(known.end(), {"original_max_position_embeddings", "beta_fast", "beta_slow",
-                               "truncate", "attention_factor"});
-  } else if (type != "default") {
+  if (type != "default" && !ReadRopeScaling(rope, type, model.sequence(), scaling)) {
     rope.Refuse(type_key, "is not supported",
                 "use a model whose rope type is default, linear, llama3 or yarn");
+  }
+  std::vector<std::string> known = {"rope_type", "type", kTheta, "partial_rotary_factor"};
+  if (type != "default") known.emplace_back("factor");
+  if (type == "llama3" || type == "yarn") known.emplace_back(kOriginal);
+  if (type == "llama3") known.insert(known.end(), {"low_freq_factor", "high_freq_factor"});
+  if (type == "yarn") {
+    known.insert(known.end(), {"beta_fast", "beta_slow", "truncate", "attention_factor"});
   }
   rope.Require("partial_rotary_factor", model.rotary_share());
   if (rope.Has(kTheta)) {
@@ -120,6 +112,17 @@ const RopeJson* FindRope(ConfigFields& fields, const char* key, const char* entr
 }
 
 }  // namespace
+
+bool ReadRopeScaling(ConfigFields& rope, const std::string& type, int64_t positions,
+                     proto::RopeScaling& scaling) {
+  if (type != "llama3" && type != "linear" && type != "yarn") return false;
+  scaling.set_factor(rope.Number("factor"));
+  if (scaling.factor() < 1) rope.Refuse("factor", "is below 1");
+  if (type == "linear") scaling.set_kind(proto::RopeScaling::LINEAR);
+  if (type == "llama3") ReadLlamaScaling(rope, scaling);
+  if (type == "yarn") ReadYarnScaling(rope, positions, scaling);
+  return true;
+}
 
 void ReadSizes(ConfigFields& fields, proto::Model& model) {
   model.set_layers(fields.Size("num_hidden_layers"));
@@ -209,14 +212,10 @@ RopeJson RopeScalingJson(const proto::RopeScaling& s) {
             {"factor", s.factor()},
             {"low_freq_factor", s.low()},
             {"high_freq_factor", s.high()},
-            {"original_max_position_embeddings", s.positions()}};
+            {kOriginal, s.positions()}};
   }
-  RopeJson json = {{"rope_type", "yarn"},
-                   {"factor", s.factor()},
-                   {"beta_fast", s.high()},
-                   {"beta_slow", s.low()},
-                   {"original_max_position_embeddings", s.positions()},
-                   {"truncate", !s.exact()}};
+  RopeJson json = {{"rope_type", "yarn"},  {"factor", s.factor()},     {"beta_fast", s.high()},
+                   {"beta_slow", s.low()}, {kOriginal, s.positions()}, {"truncate", !s.exact()}};
   if (s.has_attention_factor()) json["attention_factor"] = s.attention_factor();
   return json;
 }

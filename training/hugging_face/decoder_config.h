@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "nlohmann/json.hpp"
@@ -18,6 +19,10 @@ void ReadAttentionBias(ConfigFields& fields, proto::Model& model);
 // The number of experts, under this key or "num_local_experts", and of a token's choices.
 void ReadMixtureSizes(ConfigFields& fields, const char* experts, proto::Model& model);
 
+// A scaling of a type ("llama3", "linear", "yarn"), in an object of "rope_scaling" or the like.
+// False: it is of another type. `positions`: the model's.
+bool ReadRopeScaling(ConfigFields& rope, const std::string& type, int64_t positions,
+                     proto::RopeScaling& scaling);
 // Theta and scaling of rotary positions: "rope_theta", and "rope_scaling" or "rope_parameters" or
 // both, if they say the same. `theta`: where none is given. `entry`: of models whose layers with
 // and without a window have their own, which are entries of "rope_parameters"; the others' are

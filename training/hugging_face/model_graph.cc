@@ -55,13 +55,18 @@ absl::StatusOr<proto::Graph> BuildModelGraph(const HuggingFaceConfig& config,
   return BuildModel(*model, config.model_type);
 }
 
-absl::StatusOr<HuggingFaceConfig> DescribeModelGraph(const proto::Graph& graph) {
+absl::StatusOr<HuggingFaceConfig> DescribeModelGraph(const proto::Graph& graph,
+                                                     std::string_view preferred) {
   ASSIGN_OR_RETURN(const proto::Model described, DescribeModel(graph));
   const proto::Model model = ClearTraining(described);
-  std::optional<Candidate> nearest;
+  std::vector<const ModelType*> types;
   for (const ModelType& type : ModelTypes()) {
     if (!type.written_as.empty() || (type.family == "gpt") != (model.family() == "gpt")) continue;
-    std::optional<Candidate> candidate = TryType(type, model);
+    types.insert(type.name == preferred ? types.begin() : types.end(), &type);
+  }
+  std::optional<Candidate> nearest;
+  for (const ModelType* const type : types) {
+    std::optional<Candidate> candidate = TryType(*type, model);
     if (!candidate || (nearest && candidate->lost.size() >= nearest->lost.size())) continue;
     nearest = std::move(candidate);
     if (nearest->lost.empty()) return nearest->config;

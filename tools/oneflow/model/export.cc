@@ -47,10 +47,10 @@ constexpr char kConfig[] = "config.json", kTokenizerConfig[] = "tokenizer_config
 absl::StatusOr<HuggingFaceConfig> DescribeCheckpoint(const CheckpointReader& reader,
                                                      const proto::Graph& graph,
                                                      const std::string& where) {
-  absl::StatusOr<HuggingFaceConfig> described = DescribeModelGraph(graph);
+  const ModelNotes& notes = reader.notes();
+  absl::StatusOr<HuggingFaceConfig> described = DescribeModelGraph(graph, notes.model_type);
   if (!described.ok()) return Annotate(described.status(), where);
   HuggingFaceConfig config = *std::move(described);
-  const ModelNotes& notes = reader.notes();
   if (notes.vocab > config.model.vocab()) {
     return InputError(where,
                       absl::StrCat("its notes have ", notes.vocab, " tokens, and its graph ",
@@ -62,8 +62,7 @@ absl::StatusOr<HuggingFaceConfig> DescribeCheckpoint(const CheckpointReader& rea
   // A mistral without a window computes the same as a llama, and any heads may be its own: releases
   // 5 of transformers refuse a llama whose heads do not divide its width.
   const bool divides = config.model.hidden() % config.model.heads() == 0;
-  if (config.model_type == "llama" &&
-      (notes.model_type == "mistral" || (notes.model_type != "llama" && !divides))) {
+  if (config.model_type == "llama" && notes.model_type.empty() && !divides) {
     config.model_type = "mistral";
   }
   config.end_ids = notes.end_ids;
