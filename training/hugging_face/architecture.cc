@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "training/hugging_face/block_classes.h"
+#include "oneflow_core/model/block_classes.h"
 
 namespace oneflow {
 namespace {

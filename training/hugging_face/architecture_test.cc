@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "oneflow_core/model/block_classes.h"
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/model/model.h"
-#include "training/hugging_face/block_classes.h"
 #include "training/hugging_face/nearest_model.h"
 #include "training/hugging_face/public_models.h"
 #include "training/hugging_face/read_architecture.h"

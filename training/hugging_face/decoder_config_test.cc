@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "oneflow_core/model/block_classes.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/recipe/field_text.h"
-#include "training/hugging_face/block_classes.h"
 #include "training/hugging_face/model_config.h"
 
 namespace oneflow {

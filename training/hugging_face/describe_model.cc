@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/model/block_classes.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/tensor/shape.h"
-#include "training/hugging_face/block_classes.h"
 #include "training/hugging_face/compare_graphs.h"
 #include "training/hugging_face/model_graph.h"
 
@@ -121,7 +121,7 @@ void ReadFrequencies(const GraphFacts& facts, const std::string& rotary, proto::
   if (attention != 0.1 * std::log(factor) + 1) scaling.set_attention_factor(attention);
 }
 
-void ReadMixture(const GraphFacts& facts, const std::string& at, proto::Model* model) {
+void ReadRoute(const GraphFacts& facts, const std::string& at, proto::Model* model) {
   const std::string route = at + ".route";
   model->set_experts_per_token(facts.Attr(route, "choices").i());
   model->set_norm_topk_prob(facts.Attr(route, "normalized").b());
@@ -177,7 +177,7 @@ bool ReadBlock(const GraphFacts& facts, const std::string& at, proto::Model* mod
   if (const std::string activation = facts.Attr(act, "activation").s(); !activation.empty()) {
     model->set_activation(activation);
   }
-  if (!experts.empty()) ReadMixture(facts, mlp, model);
+  if (!experts.empty()) ReadRoute(facts, mlp, model);
   return true;
 }
 

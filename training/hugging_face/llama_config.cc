@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "training/hugging_face/block_classes.h"
+#include "oneflow_core/model/block_classes.h"
 #include "training/hugging_face/decoder_config.h"
 #include "training/hugging_face/model_types.h"
 
@@ -17,8 +17,8 @@ constexpr double kLlamaTheta = 10000, kMixtralTheta = 1000000, kSmolTheta = 2000
 
 // The layers whose attention is limited to a window: those of `windows`, but for what "layer_types"
 // says. `uses`: the model looks at windows at all.
-void ReadWindows(ConfigFields& fields, bool uses, std::vector<bool> windows,
-                 std::vector<proto::Model>& own) {
+void ReadLlamaWindows(ConfigFields& fields, bool uses, std::vector<bool> windows,
+                      std::vector<proto::Model>& own) {
   const bool listed = ReadLayerTypes(fields, windows);
   if (std::find(windows.begin(), windows.end(), true) == windows.end()) return;
   if (listed && !uses) {
@@ -51,7 +51,7 @@ void ReadLlama(ConfigFields& fields, HuggingFaceConfig& config) {
   ReadLikeLlama(fields, kLlamaTheta, config.model);
   ReadAttentionBias(fields, config.model);
   std::vector<proto::Model> own = ListOwnNumbers(config.model);
-  ReadWindows(fields, false, std::vector<bool>(own.size(), false), own);
+  ReadLlamaWindows(fields, false, std::vector<bool>(own.size(), false), own);
 }
 
 void WriteLlama(const HuggingFaceConfig& config, LlamaJson& json) {
@@ -63,7 +63,7 @@ void WriteLlama(const HuggingFaceConfig& config, LlamaJson& json) {
 // All layers have a window, or none.
 void ReadMistralWindow(ConfigFields& fields, proto::Model& model) {
   std::vector<proto::Model> own = ListOwnNumbers(model);
-  ReadWindows(fields, true, std::vector<bool>(own.size(), true), own);
+  ReadLlamaWindows(fields, true, std::vector<bool>(own.size(), true), own);
   SetBlocks(own, &model);
 }
 
@@ -105,7 +105,7 @@ void ReadQwenWindows(ConfigFields& fields, proto::Model& model) {
     const uint64_t full = first == nullptr || !is_count ? 28 : first->get<uint64_t>();
     for (size_t i = 0; i < windows.size(); ++i) windows[i] = i >= full;
   }
-  ReadWindows(fields, uses, std::move(windows), own);
+  ReadLlamaWindows(fields, uses, std::move(windows), own);
   SetBlocks(own, &model);
 }
 
@@ -157,7 +157,7 @@ void ReadQwen3Moe(ConfigFields& fields, HuggingFaceConfig& config) {
   // Its windows are those of all layers, whatever "max_window_layers" says.
   std::vector<proto::Model> own = ListOwnNumbers(model);
   const bool uses = fields.Bool("use_sliding_window", false);
-  ReadWindows(fields, uses, std::vector<bool>(own.size(), uses), own);
+  ReadLlamaWindows(fields, uses, std::vector<bool>(own.size(), uses), own);
   SetBlocks(own, &model);
 }
 
@@ -201,7 +201,7 @@ void ReadSmolLm3(ConfigFields& fields, HuggingFaceConfig& config) {
   for (size_t i = 0; i < own.size(); ++i) {
     if (plain[i]) own[i].set_rotary_share(0);
   }
-  ReadWindows(fields, uses, uses ? plain : std::vector<bool>(own.size(), false), own);
+  ReadLlamaWindows(fields, uses, uses ? plain : std::vector<bool>(own.size(), false), own);
   SetBlocks(own, &model);
 }
 

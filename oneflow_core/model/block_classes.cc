@@ -1,4 +1,4 @@
-#include "training/hugging_face/block_classes.h"
+#include "oneflow_core/model/block_classes.h"
 
 #include <google/protobuf/util/message_differencer.h>
 
@@ -25,7 +25,7 @@ constexpr std::string_view kOfMixtures[] = {
     "experts_per_token", "shared_inner", "norm_topk_prob", "scores",
     "bias_rate",         "router_bias",  "expert_bias",    "routed_scale"};
 
-int64_t CountBlocks(const proto::Model& model) { return std::min(model.layers(), kMostBlocks); }
+int64_t CountListed(const proto::Model& model) { return std::min(model.layers(), kMostBlocks); }
 
 // A word for blocks with these numbers, among those of all classes.
 std::string_view NameClass(const proto::Model& numbers, const std::vector<proto::Model>& classes) {
@@ -96,7 +96,7 @@ proto::Model Normalize(proto::Model numbers) {
 }  // namespace
 
 std::vector<proto::Model> ListOwnNumbers(const proto::Model& model) {
-  return std::vector<proto::Model>(CountBlocks(model));
+  return std::vector<proto::Model>(CountListed(model));
 }
 
 void SetBlocks(const std::vector<proto::Model>& own, proto::Model* model) {
@@ -132,7 +132,7 @@ void SetBlocks(const std::vector<proto::Model>& own, proto::Model* model) {
 
 std::vector<proto::Model> ListBlocks(const proto::Model& model) {
   std::vector<proto::Model> blocks;
-  for (int64_t i = 0; i < CountBlocks(model); ++i) blocks.push_back(BlockNumbers(model, i));
+  for (int64_t i = 0; i < CountListed(model); ++i) blocks.push_back(BlockNumbers(model, i));
   return blocks;
 }
 
@@ -158,7 +158,7 @@ std::vector<std::string> ListDifferences(const proto::Model& a, const proto::Mod
   if (a.layers() != b.layers()) return {absl::StrCat("layers=", a.layers())};
   std::set<std::string> found;
   std::vector<std::string> differences;
-  for (int64_t i = 0; i < CountBlocks(a); ++i) {
+  for (int64_t i = 0; i < CountListed(a); ++i) {
     const bool alike = a.blocks().run().empty() && b.blocks().run().empty();
     if (alike && i > 0) break;
     const proto::Model block = BlockNumbers(a, i);

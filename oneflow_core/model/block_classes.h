@@ -1,5 +1,5 @@
 // Blocks of a model as lists, as config.json and graphs have them, and as the classes and runs of
-// proto::BlockPattern. Internal to this folder.
+// proto::BlockPattern.
 //
 //   std::vector<proto::Model> own = ListOwnNumbers(model);          // one a block, empty
 //   for (size_t i = 0; i < own.size(); ++i) if (i % 6 < 5) own[i].set_window(1024);
