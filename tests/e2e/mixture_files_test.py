@@ -1,5 +1,6 @@
-"""Files of gpt-oss in MXFP4, and of GLM 4.5 with blocks that predict later tokens, through `oneflow import` and `export`."""
+"""Files of gpt-oss in MXFP4, and of GLM 4.5 with blocks that predict later tokens, through `oneflow import`, `train` and `export`."""
 import array
+import json
 import math
 import random
 import unittest
@@ -11,13 +12,13 @@ NUMBERS = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
 NUMBERS += [-x for x in NUMBERS]
 
 
-def pack(tensors, name, seed):
+def pack(tensors, name, seed, scales=(0, 1, 100, 119, 120, 127, 240)):
     """Replaces a tensor [experts, in, out] with one in MXFP4 of random numbers; returns its values, in this order."""
     _, (experts, ins, outs), _ = tensors.pop(name)
     draw = random.Random(seed)
     count = experts * outs * ins
     bits = [draw.randrange(16) for _ in range(count)]
-    scales = [draw.choice([0, 1, 100, 119, 120, 127, 240]) for _ in range(count // 32)]
+    scales = [draw.choice(scales) for _ in range(count // 32)]
     blocks = bytes(bits[i] | bits[i + 1] << 4 for i in range(0, count, 2))
     tensors[name + "_blocks"] = ("U8", [experts, outs, ins // 32, 16], blocks)
     tensors[name + "_scales"] = ("U8", [experts, outs, ins // 32], bytes(scales))
@@ -66,6 +67,26 @@ class Mxfp4Test(Case):
                      "_blocks", "its weights are quantized"], "import", "--from=" + self.copy("gpt_oss", change=lose), "--out=x")
         self.refuse(['"quantization_config"', "fp8", "is not supported"], "import",
                     "--from=" + self.copy("gpt_oss", quantization_config={"quant_method": "fp8"}), "--out=x")
+
+
+class MeshTest(Case):
+    def losses(self, folder, mesh):
+        self.run_here("train", "--init_from=" + folder, "--mesh=" + mesh, "--data=text.txt", "--tokenizer=bytes", "--batch=4",
+                      "--steps=2", "--metrics=metrics.jsonl")
+        with open(self.dir + "/metrics.jsonl", encoding="utf-8") as file:
+            return [json.loads(line)["loss"] for line in file if '"loss"' in line]
+
+    def test_devices_read_their_parts_of_the_files(self):
+        def change(tensors):
+            pack(tensors, "model.layers.1.mlp.experts.gate_up_proj", 0, scales=[124, 125, 126])
+
+        self.write("text.txt", "some words to learn from. " * 50)
+        self.copy("gpt_oss", change=change)
+        for folder, meshes in ("model", ("expert=2", "tensor=2")), (FIXTURES + "/glm4_moe", ("data=2,expert=2", "pipe=2")):
+            one = self.losses(folder, "data=1")
+            for mesh in meshes:
+                for loss, other in zip(one, self.losses(folder, mesh), strict=True):
+                    self.assertAlmostEqual(loss, other, delta=1e-5 * loss)
 
 
 class FurtherBlocksTest(Case):
