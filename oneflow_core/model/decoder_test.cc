@@ -24,8 +24,7 @@ proto::Model SmallDecoder(const std::string& family, std::string_view blocks,
 }
 
 std::string DecoderError(std::string_view blocks, const std::string& more) {
-  return std::string(
-      ToStd(CompleteModel(SmallDecoder("llama", blocks, more)).status().message()));
+  return std::string(ToStd(CompleteModel(SmallDecoder("llama", blocks, more)).status().message()));
 }
 
 const proto::Op* FindOpNamed(const proto::Graph& graph, const std::string& name) {

@@ -25,13 +25,18 @@ constexpr char kTinySizes[] =
 
 // Each piece that a family has is in one of them.
 const TinyDecoder kTiny[] = {
-    {"gemma2", "gemma", "--blocks=local(window=4),full --attention_cap=5 --logit_cap=3 "
-                        "--attention_scale=0.4"},
-    {"gemma3", "gemma", "--blocks=2*local(theta=100 window=4),full(rope_scaling=linear:2) --qk_norm"},
-    {"gpt-oss", "gpt_oss", "--rope_scaling=yarn:4,8,8,1,exact --blocks=local(window=4),full"},
+    {"gemma2", "gemma",
+     "--blocks=local(window=4),full --attention_cap=5 --logit_cap=3 "
+     "--attention_scale=0.4"},
+    {"gemma3", "gemma",
+     "--blocks=2*local(theta=100 window=4),full(rope_scaling=linear:2) --qk_norm"},
+    {"gpt-oss", "gpt_oss",
+     "--rope_scaling=yarn:4,8,8,1,exact --blocks=local(window=4),full --routed_positions=4"},
     {"olmo2", "olmo", "--blocks=none"},
     {"olmo3", "olmo", "--blocks=3*local(window=4),full(rope_scaling=yarn:4,8,8,1)"},
-    {"glm", "glm", "--blocks=dense(inner=48 experts=0),*mixture --shared_inner=16 --routed_scale=2.5"},
+    {"glm", "glm",
+     "--blocks=dense(inner=48 experts=0),*mixture --shared_inner=16 --routed_scale=2.5 "
+     "--routed_positions=4"},
     {"smollm3", "llama", "--blocks=3*rotary,plain(rotary_share=0)"},
     {"next tokens", "llama", "--next_tokens=1 --tied=true"}};
 
@@ -66,7 +71,7 @@ SmallRun RunOf(const proto::Model& model, const std::string& mesh) {
   SmallRun run;
   run.model = model;
   run.Set("mesh", mesh);
-  run.Set("--sequence_parallel");
+  run.Set("--sequence_parallel --batch=16 --micro_batches=2");
   run.steps = 5;
   return run;
 }
