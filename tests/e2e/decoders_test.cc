@@ -29,13 +29,13 @@ const TinyDecoder kTiny[] = {
      "--blocks=local(window=4),full --attention_cap=5 --logit_cap=3 "
      "--attention_scale=0.4"},
     {"gemma3", "gemma",
-     "--blocks=2*local(theta=100 window=4),full(rope_scaling=linear:2) --qk_norm"},
+     "--blocks='2*local(theta=100 window=4),full(rope_scaling=linear:2)' --qk_norm"},
     {"gpt-oss", "gpt_oss",
      "--rope_scaling=yarn:4,8,8,1,exact --blocks=local(window=4),full --routed_positions=4"},
     {"olmo2", "olmo", "--blocks=none"},
     {"olmo3", "olmo", "--blocks=3*local(window=4),full(rope_scaling=yarn:4,8,8,1)"},
     {"glm", "glm",
-     "--blocks=dense(inner=48 experts=0),*mixture --shared_inner=16 --routed_scale=2.5 "
+     "--blocks='dense(inner=48 experts=0),*mixture' --shared_inner=16 --routed_scale=2.5 "
      "--routed_positions=4"},
     {"smollm3", "llama", "--blocks=3*rotary,plain(rotary_share=0)"},
     {"next tokens", "llama", "--next_tokens=1 --tied=true"}};
@@ -43,24 +43,8 @@ const TinyDecoder kTiny[] = {
 proto::Model MakeTiny(const TinyDecoder& decoder) {
   proto::Model said;
   said.set_family(decoder.family);
-  for (const char* flags : {kTinySizes, decoder.flags}) {
-    // Numbers of a class have blanks between.
-    std::string flag;
-    int depth = 0;
-    for (const char* c = flags; true; ++c) {
-      depth += *c == '(' ? 1 : *c == ')' ? -1 : 0;
-      if (*c != '\0' && (*c != ' ' || depth > 0)) {
-        flag += *c;
-        continue;
-      }
-      const size_t equal = flag.find('=');
-      const Row& row = *FindRow(ModelRows(), flag.substr(2, equal - 2));
-      const std::string text = equal == flag.npos ? "true" : flag.substr(equal + 1);
-      REQUIRE(SetField(row, text, &said).ok());
-      flag.clear();
-      if (*c == '\0') break;
-    }
-  }
+  REQUIRE(SetFields(ModelRows(), kTinySizes, &said).ok());
+  REQUIRE(SetFields(ModelRows(), decoder.flags, &said).ok());
   const absl::StatusOr<proto::Model> model = CompleteModel(said);
   INFO(model.status());
   REQUIRE(model.ok());
