@@ -51,7 +51,7 @@ proto::Model MakeTiny(const TinyDecoder& decoder) {
   return *model;
 }
 
-SmallRun RunOf(const proto::Model& model, const std::string& mesh) {
+SmallRun MakeRun(const proto::Model& model, const std::string& mesh) {
   SmallRun run;
   run.model = model;
   run.Set("mesh", mesh);
@@ -98,18 +98,18 @@ TEST_CASE("decoders train to the losses of one device on any mesh") {
   unsigned seed = 1;
   for (const TinyDecoder& decoder : kTiny) {
     const proto::Model model = MakeTiny(decoder);
-    const SmallResult one = Train(RunOf(model, ""));
+    const SmallResult one = Train(MakeRun(model, ""));
     CHECK(one.losses.back() < one.losses.front());
     for (const std::string& mesh : DrawMeshes(model.experts() > 0, 3, ++seed)) {
       INFO(decoder.name << " on " << mesh);
-      CHECK(LargestDifference(Train(RunOf(model, mesh)), one) < 1e-5);
+      CHECK(LargestDifference(Train(MakeRun(model, mesh)), one) < 1e-5);
     }
   }
 }
 
 TEST_CASE("pipes, schedules and what is recomputed change no bit of decoders") {
   for (const TinyDecoder& decoder : kTiny) {
-    const SmallRun run = RunOf(MakeTiny(decoder), "");
+    const SmallRun run = MakeRun(MakeTiny(decoder), "");
     const SmallResult one = Train(run);
     for (const char* flags : {"--mesh=pipe=2 --recompute=full:1,selective",
                               "--mesh=pipe=2 --schedule=zero_bubble", "--recompute=full@a:1"}) {
