@@ -1,6 +1,7 @@
 #include "oneflow_core/model/file_tensors.h"
 
 #include <charconv>
+#include <utility>
 
 namespace oneflow {
 namespace {
@@ -30,8 +31,20 @@ FilePart Packed(FilePart part, int axis, int64_t begin, int64_t end) {
 // The weights of a linear layer of each expert: axis 0 of the variable counts them.
 FilePart ExpertLinear(std::string_view tensor) { return Linear(tensor, 2); }
 
-// The files of Llama and its like; `mlp`: the rows of the variables behind the second norm.
-FamilyFiles LlamaFamilyFiles(const std::vector<VariableParts>& mlp) {
+// The weights of all experts in one tensor, [experts, in, out] like the variable's; `rows` 0: their
+// biases, [experts, out].
+FilePart AllExperts(std::string_view tensor, int rows = 1) {
+  return {.tensor = tensor, .rows = rows, .kept = 1};
+}
+
+// One of two variables that alternate along the last axis.
+FilePart Alternating(FilePart part, int64_t first) {
+  part.step = 2, part.first = first;
+  return part;
+}
+
+// The files of Llama and its like; `own`: the rows of norms beside the stream and of the MLP.
+FamilyFiles DecoderFiles(std::vector<std::vector<VariableParts>> own) {
   FamilyFiles files = {
       .prefix = "model.",
       .variables =
@@ -39,8 +52,6 @@ FamilyFiles LlamaFamilyFiles(const std::vector<VariableParts>& mlp) {
               {"wte", {Tokens("embed_tokens.weight")}},
               {"head.weight", {Tokens("lm_head.weight")}},
               {"norm_f.weight", {Flat("norm.weight")}},
-              {"h.*.norm_1.weight", {Flat("layers.*.input_layernorm.weight")}},
-              {"h.*.norm_2.weight", {Flat("layers.*.post_attention_layernorm.weight")}},
               {"h.*.attn.qkv.weight",
                {Packed(Linear("layers.*.self_attn.q_proj.weight"), 2, 0, -2),
                 Packed(Linear("layers.*.self_attn.k_proj.weight"), 2, -2, -1),
@@ -51,14 +62,45 @@ FamilyFiles LlamaFamilyFiles(const std::vector<VariableParts>& mlp) {
                 Packed(Flat("layers.*.self_attn.v_proj.bias"), 1, -1, 0)}},
               {"h.*.attn.q_norm.weight", {Flat("layers.*.self_attn.q_norm.weight")}},
               {"h.*.attn.k_norm.weight", {Flat("layers.*.self_attn.k_norm.weight")}},
+              {"h.*.attn.q_norm_all.weight", {Flat("layers.*.self_attn.q_norm.weight")}},
+              {"h.*.attn.k_norm_all.weight", {Flat("layers.*.self_attn.k_norm.weight")}},
               {"h.*.attn.proj.weight", {Linear("layers.*.self_attn.o_proj.weight", 3)}},
+              {"h.*.attn.proj.bias", {Flat("layers.*.self_attn.o_proj.bias")}},
           },
       .embedding = "embed_tokens.weight",
       .head = "lm_head.weight",
       .ignored = {"layers.*.self_attn.rotary_emb.inv_freq", "rotary_emb.inv_freq"},
   };
-  files.variables.insert(files.variables.end(), mlp.begin(), mlp.end());
+  for (const std::vector<VariableParts>& rows : own) {
+    files.variables.insert(files.variables.end(), rows.begin(), rows.end());
+  }
   return files;
+}
+
+// The norms before attention and MLP.
+std::vector<VariableParts> NormsBefore() {
+  return {{"h.*.norm_1.weight", {Flat("layers.*.input_layernorm.weight")}},
+          {"h.*.norm_2.weight", {Flat("layers.*.post_attention_layernorm.weight")}}};
+}
+
+// The norms of what attention and MLP add.
+std::vector<VariableParts> NormsAfter() {
+  return {{"h.*.attn.norm.weight", {Flat("layers.*.post_attention_layernorm.weight")}},
+          {"h.*.mlp.norm.weight", {Flat("layers.*.post_feedforward_layernorm.weight")}}};
+}
+
+std::vector<VariableParts> DenseMlp() {
+  return {{"h.*.mlp.gate.weight", {Linear("layers.*.mlp.gate_proj.weight")}},
+          {"h.*.mlp.up.weight", {Linear("layers.*.mlp.up_proj.weight")}},
+          {"h.*.mlp.proj.weight", {Linear("layers.*.mlp.down_proj.weight")}}};
+}
+
+std::vector<VariableParts> QwenExperts() {
+  return {
+      {"h.*.mlp.router.weight", {Linear("layers.*.mlp.gate.weight")}},
+      {"h.*.mlp.experts.gate.weight", {ExpertLinear("layers.*.mlp.experts.#.gate_proj.weight")}},
+      {"h.*.mlp.experts.up.weight", {ExpertLinear("layers.*.mlp.experts.#.up_proj.weight")}},
+      {"h.*.mlp.experts.proj.weight", {ExpertLinear("layers.*.mlp.experts.#.down_proj.weight")}}};
 }
 
 // `text` with the number in place of `letter`, if it has one.
@@ -103,32 +145,78 @@ const FamilyFiles& GptFiles() {
 }
 
 const FamilyFiles& LlamaFiles() {
-  static const auto* const files = new FamilyFiles(
-      LlamaFamilyFiles({{"h.*.mlp.gate.weight", {Linear("layers.*.mlp.gate_proj.weight")}},
-                        {"h.*.mlp.up.weight", {Linear("layers.*.mlp.up_proj.weight")}},
-                        {"h.*.mlp.proj.weight", {Linear("layers.*.mlp.down_proj.weight")}}}));
+  static const auto* const files = new FamilyFiles(DecoderFiles({NormsBefore(), DenseMlp()}));
   return *files;
 }
 
 const FamilyFiles& MixtralFiles() {
-  static const auto* const files = new FamilyFiles(LlamaFamilyFiles(
-      {{"h.*.mlp.router.weight", {Linear("layers.*.block_sparse_moe.gate.weight")}},
-       {"h.*.mlp.experts.gate.weight",
-        {ExpertLinear("layers.*.block_sparse_moe.experts.#.w1.weight")}},
-       {"h.*.mlp.experts.up.weight",
-        {ExpertLinear("layers.*.block_sparse_moe.experts.#.w3.weight")}},
-       {"h.*.mlp.experts.proj.weight",
-        {ExpertLinear("layers.*.block_sparse_moe.experts.#.w2.weight")}}}));
+  static const auto* const files = new FamilyFiles(
+      DecoderFiles({NormsBefore(),
+                    {{"h.*.mlp.router.weight", {Linear("layers.*.block_sparse_moe.gate.weight")}},
+                     {"h.*.mlp.experts.gate.weight",
+                      {ExpertLinear("layers.*.block_sparse_moe.experts.#.w1.weight")}},
+                     {"h.*.mlp.experts.up.weight",
+                      {ExpertLinear("layers.*.block_sparse_moe.experts.#.w3.weight")}},
+                     {"h.*.mlp.experts.proj.weight",
+                      {ExpertLinear("layers.*.block_sparse_moe.experts.#.w2.weight")}}}}));
   return *files;
 }
 
 const FamilyFiles& Qwen3MoeFiles() {
-  static const auto* const files = new FamilyFiles(LlamaFamilyFiles(
-      {{"h.*.mlp.router.weight", {Linear("layers.*.mlp.gate.weight")}},
-       {"h.*.mlp.experts.gate.weight", {ExpertLinear("layers.*.mlp.experts.#.gate_proj.weight")}},
-       {"h.*.mlp.experts.up.weight", {ExpertLinear("layers.*.mlp.experts.#.up_proj.weight")}},
-       {"h.*.mlp.experts.proj.weight",
-        {ExpertLinear("layers.*.mlp.experts.#.down_proj.weight")}}}));
+  static const auto* const files = new FamilyFiles(DecoderFiles({NormsBefore(), QwenExperts()}));
+  return *files;
+}
+
+const FamilyFiles& GemmaFiles() {
+  static const auto* const files = [] {
+    auto* const made = new FamilyFiles(
+        DecoderFiles({{{"h.*.norm_1.weight", {Flat("layers.*.input_layernorm.weight")}},
+                       {"h.*.norm_2.weight", {Flat("layers.*.pre_feedforward_layernorm.weight")}}},
+                      NormsAfter(),
+                      DenseMlp()}));
+    made->other_prefixes = {"language_model.model.", "language_model.", "model.language_model."};
+    made->other_parts = {"vision_tower.", "multi_modal_projector."};
+    return made;
+  }();
+  return *files;
+}
+
+const FamilyFiles& OlmoFiles() {
+  static const auto* const files = new FamilyFiles(DecoderFiles({NormsAfter(), DenseMlp()}));
+  return *files;
+}
+
+const FamilyFiles& GptOssFiles() {
+  constexpr std::string_view kBoth = "layers.*.mlp.experts.gate_up_proj";
+  constexpr std::string_view kBothBias = "layers.*.mlp.experts.gate_up_proj_bias";
+  static const auto* const files = new FamilyFiles(DecoderFiles(
+      {NormsBefore(),
+       {{"h.*.attn.sinks", {Flat("layers.*.self_attn.sinks")}},
+        {"h.*.mlp.router.weight", {Linear("layers.*.mlp.router.weight")}},
+        {"h.*.mlp.router.offset", {Flat("layers.*.mlp.router.bias")}},
+        {"h.*.mlp.experts.gate.weight", {Alternating(AllExperts(kBoth), 0)}},
+        {"h.*.mlp.experts.gate.bias", {Alternating(AllExperts(kBothBias, 0), 0)}},
+        {"h.*.mlp.experts.up.weight", {Alternating(AllExperts(kBoth), 1)}},
+        {"h.*.mlp.experts.up.bias", {Alternating(AllExperts(kBothBias, 0), 1)}},
+        {"h.*.mlp.experts.proj.weight", {AllExperts("layers.*.mlp.experts.down_proj")}},
+        {"h.*.mlp.experts.proj.bias", {AllExperts("layers.*.mlp.experts.down_proj_bias", 0)}}}}));
+  return *files;
+}
+
+const FamilyFiles& Glm4MoeFiles() {
+  static const auto* const files = [] {
+    auto* const made = new FamilyFiles(DecoderFiles(
+        {NormsBefore(),
+         DenseMlp(),
+         QwenExperts(),
+         {{"h.*.mlp.router.bias", {Flat("layers.*.mlp.gate.e_score_correction_bias")}},
+          {"h.*.mlp.shared.gate.weight", {Linear("layers.*.mlp.shared_experts.gate_proj.weight")}},
+          {"h.*.mlp.shared.up.weight", {Linear("layers.*.mlp.shared_experts.up_proj.weight")}},
+          {"h.*.mlp.shared.proj.weight",
+           {Linear("layers.*.mlp.shared_experts.down_proj.weight")}}}}));
+    made->block = "layers.*.";
+    return made;
+  }();
   return *files;
 }
 
@@ -155,6 +243,13 @@ bool MatchesPattern(std::string_view pattern, std::string_view name, int64_t* bl
 
 std::string TensorName(const FilePart& part, int64_t block) {
   return Numbered(VariableName(part.tensor, block), '#', part.index);
+}
+
+std::string_view StripPrefix(const FamilyFiles& files, std::string_view name) {
+  for (const std::string_view prefix : files.other_prefixes) {
+    if (name.starts_with(prefix)) return name.substr(prefix.size());
+  }
+  return name.starts_with(files.prefix) ? name.substr(files.prefix.size()) : name;
 }
 
 std::string FileName(const FamilyFiles& files, std::string_view tensor) {
@@ -196,11 +291,14 @@ Slice PartBox(const FilePart& part, const Dims& dims, int64_t vocab) {
 }
 
 Dims TensorDims(const FilePart& part, const Dims& dims, int64_t vocab) {
-  const Dims size = PartBox(part, dims, vocab).size;
-  if (part.rows == 0) return {Product(size)};
-  const int64_t first = Product(Dims(size.begin(), size.begin() + part.rows));
-  const int64_t second = Product(Dims(size.begin() + part.rows, size.end()));
-  return part.transposed ? Dims{second, first} : Dims{first, second};
+  Dims size = PartBox(part, dims, vocab).size;
+  if (!size.empty()) size.back() *= part.step;
+  const auto rows = size.begin() + part.kept, columns = rows + part.rows;
+  Dims tensor(size.begin(), rows);
+  if (part.rows > 0) tensor.push_back(Product(Dims(rows, columns)));
+  tensor.push_back(Product(Dims(columns, size.end())));
+  if (part.transposed) std::swap(tensor.back(), tensor[tensor.size() - 2]);
+  return tensor;
 }
 
 }  // namespace oneflow

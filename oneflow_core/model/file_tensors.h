@@ -16,6 +16,11 @@
 //
 //   "h.*.mlp.experts.proj.weight" [experts, inner, hidden]
 //     e            "layers.*.mlp.experts.#.down_proj.weight" [hidden, inner], transposed
+//
+// Or one tensor has those of all experts, and two variables may share it element by element:
+//
+//   "h.*.mlp.experts.gate.weight" [experts, hidden, inner]
+//     even columns of "layers.*.mlp.experts.gate_up_proj" [experts, hidden, 2 * inner]
 #pragma once
 
 #include <cstdint>
@@ -36,7 +41,12 @@ struct FilePart {
   // 0: the tensor has one dimension, of all axes.
   int rows = 0;
   bool transposed = false;  // the tensor has the second dimension first
-  int axis = -1;            // along which the variable packs its parts; -1: the part is all of it
+  // Axes before these, which are the tensor's first dimensions as they are.
+  int kept = 0;
+  // Element i of the part's last axis is element first + step * i of the tensor there: other
+  // variables have those between.
+  int64_t step = 1, first = 0;
+  int axis = -1;  // along which the variable packs its parts; -1: the part is all of it
   int64_t begin = 0, end = 0;  // on that axis; negative, and an end of 0, count from its end
   bool is_vocabulary = false;  // axis 0 counts tokens: a variable may be padded there
   int64_t index = -1;          // on axis 0, of a part that ListParts wrote out; -1: all of the axis
@@ -55,6 +65,12 @@ struct FamilyFiles {
   std::string_view embedding, head;
   // Tensors that are no weights, without the prefix: masks, tables of frequencies.
   std::vector<std::string_view> ignored;
+  // Other prefixes, of a model that is a part of one for images, too; and how the names of the
+  // other parts' tensors begin, without the prefix.
+  std::vector<std::string_view> other_prefixes = {}, other_parts = {};
+  // How the names of a block's tensors begin, in a family whose files may have further blocks that
+  // predict later tokens.
+  std::string_view block = {};
 };
 
 const FamilyFiles& GptFiles();
@@ -62,6 +78,10 @@ const FamilyFiles& LlamaFiles();
 // Blocks with experts have tensors of other names in each family.
 const FamilyFiles& MixtralFiles();
 const FamilyFiles& Qwen3MoeFiles();
+const FamilyFiles& GptOssFiles();
+const FamilyFiles& Glm4MoeFiles();
+const FamilyFiles& GemmaFiles();
+const FamilyFiles& OlmoFiles();
 
 // Returns "h.12.attn.qkv.weight" for the pattern "h.*.attn.qkv.weight" and block 12.
 std::string VariableName(std::string_view pattern, int64_t block);
@@ -70,6 +90,8 @@ bool MatchesPattern(std::string_view pattern, std::string_view name, int64_t* bl
 
 // The name of a part's tensor in a block, without the prefix.
 std::string TensorName(const FilePart& part, int64_t block);
+// The name without prefix.
+std::string_view StripPrefix(const FamilyFiles& files, std::string_view name);
 // The name of a tensor as transformers writes it: with the prefix, but for the head's.
 std::string FileName(const FamilyFiles& files, std::string_view tensor);
 

@@ -66,6 +66,7 @@ absl::Status FinishGemma(const proto::Model& said, proto::Model* model) {
 Family GemmaFamily() {
   Family family = DecoderFamily("gemma", "Gemma 2 and 3", kGemmaDefaults, GemmaPresets());
   family.finish = FinishGemma;
+  family.files = &GemmaFiles();
   return family;
 }
 

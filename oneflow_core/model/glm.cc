@@ -31,10 +31,12 @@ Preset PublishedGlm(const char* name, int layers, int hidden, int inner, int exp
 }  // namespace
 
 Family GlmFamily() {
-  return DecoderFamily(
+  Family family = DecoderFamily(
       "glm", "GLM 4.5", kGlmDefaults,
       {PublishedGlm("glm4.5", 92, 5120, 1536, 160, 3, 12288, "qk_norm: true routed_scale: 2.5"),
        PublishedGlm("glm4.5-air", 46, 4096, 1408, 128, 1, 10944, "")});
+  family.files = &Glm4MoeFiles();
+  return family;
 }
 
 }  // namespace oneflow

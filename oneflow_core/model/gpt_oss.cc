@@ -27,9 +27,11 @@ Preset PublishedGptOss(const char* name, int layers, int experts) {
 }  // namespace
 
 Family GptOssFamily() {
-  return DecoderFamily(
+  Family family = DecoderFamily(
       "gpt_oss", "gpt-oss", kGptOssDefaults,
       {PublishedGptOss("gpt-oss-20b", 24, 32), PublishedGptOss("gpt-oss-120b", 36, 128)});
+  family.files = &GptOssFiles();
+  return family;
 }
 
 }  // namespace oneflow

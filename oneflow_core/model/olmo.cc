@@ -31,13 +31,15 @@ Preset PublishedOlmo(const char* name, int layers, int hidden, int inner, int he
 }  // namespace
 
 Family OlmoFamily() {
-  return DecoderFamily("olmo", "OLMo 2 and 3", kOlmoDefaults,
-                       {PublishedOlmo("olmo2-1b", 16, 2048, 8192, 16, 16, kOlmo2),
-                        PublishedOlmo("olmo2-7b", 32, 4096, 11008, 32, 32, kOlmo2),
-                        PublishedOlmo("olmo2-13b", 40, 5120, 13824, 40, 40, kOlmo2),
-                        PublishedOlmo("olmo2-32b", 64, 5120, 27648, 40, 8, kOlmo2),
-                        PublishedOlmo("olmo3-7b", 32, 4096, 11008, 32, 32, kOlmo3),
-                        PublishedOlmo("olmo3-32b", 64, 5120, 27648, 40, 8, kOlmo3)});
+  Family family = DecoderFamily("olmo", "OLMo 2 and 3", kOlmoDefaults,
+                                {PublishedOlmo("olmo2-1b", 16, 2048, 8192, 16, 16, kOlmo2),
+                                 PublishedOlmo("olmo2-7b", 32, 4096, 11008, 32, 32, kOlmo2),
+                                 PublishedOlmo("olmo2-13b", 40, 5120, 13824, 40, 40, kOlmo2),
+                                 PublishedOlmo("olmo2-32b", 64, 5120, 27648, 40, 8, kOlmo2),
+                                 PublishedOlmo("olmo3-7b", 32, 4096, 11008, 32, 32, kOlmo3),
+                                 PublishedOlmo("olmo3-32b", 64, 5120, 27648, 40, 8, kOlmo3)});
+  family.files = &OlmoFiles();
+  return family;
 }
 
 }  // namespace oneflow

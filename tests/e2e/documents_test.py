@@ -30,7 +30,7 @@ class DocumentsTest(unittest.TestCase):
         self.assertGreater(len(rows), 20)
         with tempfile.TemporaryDirectory() as folder:
             for preset, parameters, numbers in rows:
-                printed = run("model", "llama", "--preset=" + preset, "--out=x", cwd=folder)[0]
+                printed = run("model", "--from=" + preset, "--out=x", cwd=folder)[0]
                 layers, hidden, inner, heads, groups, _, sequence, vocab, *mixture = numbers.replace(",", "").split(" | ")
                 end = "\n"
                 if mixture:

@@ -12,7 +12,8 @@ from tests.e2e.cli import run
 from tests.e2e.hugging_face_case import FIXTURES, TOKENIZER, Case
 from tools.hf_checks import files, oneflow_runs
 
-FAMILIES = ["gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"]
+FAMILIES = ["gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "smollm3", "gemma2", "gemma3_text", "olmo2",
+            "olmo3", "gpt_oss", "glm4_moe"]
 
 
 def expected(family):

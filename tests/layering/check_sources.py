@@ -42,12 +42,14 @@ OTHER_MEANINGS = {
     "dropout": {"training/hugging_face/named_model.cc", "training/tokenizer/bpe_files.cc", "oneflow_core/recipe/model_rows.cc",
                 "training/trainer/resume.cc"},
     "fill": {"actor_runtime/cuda/emulated/runtime.cc", "actor_runtime/exec/trace_events.cc"},
-    "gelu": {"oneflow_core/op/activation.cc", "training/hugging_face/architecture_types.cc", "training/hugging_face/public_configs.cc"},
+    "gelu": {"oneflow_core/op/activation.cc", "training/hugging_face/architecture.cc", "training/hugging_face/architecture_types.cc",
+             "training/hugging_face/public_configs.cc"},
     # Attention has a cap of its scores, an attribute.
     "soft_cap": {"oneflow_core/op/attention.cc", "oneflow_core/op/attention_dims.h", "oneflow_core/op/cached_attention.cc",
                  "actor_runtime/kernel/attention.cc", "actor_runtime/kernel/cached_attention.cc",
                  "actor_runtime/cuda/kernel/attention.cu", "actor_runtime/cuda/kernel/cached_attention.cu"},
-    "linear": {"oneflow_core/op/rotary.cc", "actor_runtime/kernel/rotary_frequencies.cc"},
+    "linear": {"oneflow_core/op/rotary.cc", "actor_runtime/kernel/rotary_frequencies.cc", "training/hugging_face/decoder_config.cc",
+               "training/hugging_face/describe_model.cc"},
 }
 
 # Where a model's number belongs, and how many other files may name it: those that read and write a config.json, tell a graph's model,
@@ -57,8 +59,8 @@ OTHER_MEANINGS = {
 TRANSLATIONS = ("tools/foreign/", "tools/benchmarks/formula_bytes.cc")
 NUMBER_FOLDERS = ("oneflow_core/model/", "oneflow_core/recipe/", *TRANSLATIONS)
 NUMBER_FILES = 3
-# The words of foreign models, and ours for them.
-FOREIGN_NUMBERS = {"training/hugging_face/architecture.cc"}
+# The words of foreign models, and ours for them: a file for each kind of config.json.
+FOREIGN_NUMBERS = re.compile(r"training/hugging_face/(architecture|\w+_config)\.cc")
 NO_NUMBERS = {"graph", "family", "preset"}
 # Numbers with a reason to be named in more files.
 MORE_NUMBER_FILES = {
@@ -375,7 +377,7 @@ def number_problems(root):
     texts = {}
     for path in source_files(root) if rows.exists() else []:
         other = path.suffix in CPP_SUFFIXES and not is_test(path) and not str(path).startswith(NUMBER_FOLDERS)
-        other = other and str(path) not in FOREIGN_NUMBERS
+        other = other and not FOREIGN_NUMBERS.fullmatch(str(path))
         text = COMMENT.sub(lambda found: found[1] or "", (root / path).read_text(encoding="utf-8")) if other else ""
         if HOLDS_MODEL.search(text):
             texts[str(path)] = text

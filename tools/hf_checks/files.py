@@ -95,8 +95,14 @@ GPT_NAMES = {"wte.weight": "wte", "wpe.weight": "wpe", "attn.c_attn": "attn.qkv"
 LLAMA_NAMES = {"embed_tokens.weight": "wte", "lm_head.weight": "head.weight", "norm.weight": "norm_f.weight",
                "input_layernorm.weight": "norm_1.weight", "post_attention_layernorm.weight": "norm_2.weight",
                "self_attn.q_norm.weight": "attn.q_norm.weight", "self_attn.k_norm.weight": "attn.k_norm.weight",
+               "self_attn.sinks": "attn.sinks", "self_attn.o_proj.bias": "attn.proj.bias", "mlp.router.bias": "mlp.router.offset",
                "self_attn.o_proj.weight": "attn.proj.weight", "mlp.gate_proj.weight": "mlp.gate.weight",
                "mlp.up_proj.weight": "mlp.up.weight", "mlp.down_proj.weight": "mlp.proj.weight"}
+NORMS_AFTER = {"post_attention_layernorm.weight": "attn.norm.weight", "post_feedforward_layernorm.weight": "mlp.norm.weight"}
+GEMMA_NAMES = {**LLAMA_NAMES, **NORMS_AFTER, "pre_feedforward_layernorm.weight": "norm_2.weight"}
+OLMO_NAMES = {**LLAMA_NAMES, **NORMS_AFTER, "self_attn.q_norm.weight": "attn.q_norm_all.weight",
+              "self_attn.k_norm.weight": "attn.k_norm_all.weight"}
+NAMES = {"gemma2": GEMMA_NAMES, "gemma3_text": GEMMA_NAMES, "olmo2": OLMO_NAMES, "olmo3": OLMO_NAMES}
 
 
 def locate(config, name, index):
@@ -109,16 +115,19 @@ def locate(config, name, index):
     hidden, heads = config["hidden_size"], config["num_attention_heads"]
     groups = config["num_key_value_heads"]
     d = config.get("head_dim") or hidden // heads
-    if rest.startswith("mlp.experts.") or rest == "mlp.gate.weight":
+    if rest.startswith("mlp.experts.") or rest in ("mlp.gate.weight", "mlp.router.weight"):
         return locate_in_experts(config, at, rest, index)
     packed = re.fullmatch(r"self_attn\.([qkv])_proj\.(weight|bias)", rest)
     if packed is None:
-        if "_proj" not in rest:
-            return at + LLAMA_NAMES[rest], index
+        names = NAMES.get(config["model_type"], LLAMA_NAMES)
+        if not rest.endswith("_proj.weight"):
+            return at + names[rest], index
+        shared = "shared_experts." in rest
+        inner = config["n_shared_experts"] * config["moe_intermediate_size"] if shared else config["intermediate_size"]
+        rest = rest.replace("shared_experts.", "")
         outs, ins = {"self_attn.o_proj.weight": (hidden, heads * d),
-                     "mlp.down_proj.weight": (hidden, config["intermediate_size"])}.get(
-                         rest, (config["intermediate_size"], hidden))
-        return at + LLAMA_NAMES[rest], index % ins * outs + index // ins
+                     "mlp.down_proj.weight": (hidden, inner)}.get(rest, (inner, hidden))
+        return at + names[rest].replace("mlp.", "mlp.shared." if shared else "mlp."), index % ins * outs + index // ins
     part, kind = packed.groups()
     r = heads // groups
     row, column = divmod(index, hidden) if kind == "weight" else (index, 0)
@@ -131,9 +140,11 @@ def locate_in_experts(config, at, rest, index):
     """The same for tensors as transformers has them in memory, where those of all experts are one."""
     hidden = config["hidden_size"]
     inner = config.get("moe_intermediate_size", config["intermediate_size"])
-    if rest == "mlp.gate.weight":
-        experts = config.get("num_local_experts") or config["num_experts"]
+    if rest in ("mlp.gate.weight", "mlp.router.weight"):
+        experts = next(config[key] for key in ("num_local_experts", "num_experts", "n_routed_experts") if key in config)
         return at + "mlp.router.weight", index % hidden * experts + index // hidden
+    if config["model_type"] == "gpt_oss":
+        return locate_in_gpt_oss(at, rest, index)
     if rest == "mlp.experts.down_proj":
         expert, row, column = index // (hidden * inner), index // inner % hidden, index % inner
         return at + "mlp.experts.proj.weight", (expert * inner + column) * hidden + row
@@ -142,6 +153,15 @@ def locate_in_experts(config, at, rest, index):
         name = "gate" if row < inner else "up"
         return f"{at}mlp.experts.{name}.weight", (expert * hidden + column) * inner + row % inner
     raise KeyError(rest)
+
+
+def locate_in_gpt_oss(at, rest, index):
+    """Its experts are stored as ours, but that gate and up alternate."""
+    name, kind = re.fullmatch(r"mlp\.experts\.(gate_up|down)_proj(_bias)?", rest).groups()
+    kind = "bias" if kind else "weight"
+    if name == "down":
+        return f"{at}mlp.experts.proj.{kind}", index
+    return f"{at}mlp.experts.{('gate', 'up')[index % 2]}.{kind}", index // 2
 
 
 def locate_in_gpt2(name):

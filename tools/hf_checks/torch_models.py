@@ -15,6 +15,15 @@ COMMON = {"vocab_size": VOCAB, "bos_token_id": None, "eos_token_id": None, "pad_
 LLAMA = {**COMMON, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
          "num_key_value_heads": 2, "max_position_embeddings": SEQUENCE, "initializer_range": 0.25}
 
+# Layers that differ: the second of three has no window.
+THREE = {**LLAMA, "num_hidden_layers": 3}
+WINDOWS = ["sliding_attention", "full_attention", "sliding_attention"]
+
+
+def by_kind(full, windowed):
+    return {"full_attention": full, "sliding_attention": windowed}
+
+
 CONFIGS = {
     "gpt2": lambda: transformers.GPT2Config(**COMMON, n_embd=32, n_layer=2, n_head=4, n_positions=SEQUENCE,
                                             initializer_range=0.25),
@@ -28,7 +37,30 @@ CONFIGS = {
     "qwen3": lambda: transformers.Qwen3Config(**LLAMA, head_dim=16),
     "qwen3_moe": lambda: transformers.Qwen3MoeConfig(**LLAMA, head_dim=16, moe_intermediate_size=16, num_experts=8,
                                                      num_experts_per_tok=3, norm_topk_prob=False),
+    "smollm3": lambda: transformers.SmolLM3Config(**THREE, no_rope_layers=[1, 0, 1], attention_bias=True),
+    "gemma2": lambda: transformers.Gemma2Config(**THREE, head_dim=16, sliding_window=16, query_pre_attn_scalar=24,
+                                                attn_logit_softcapping=4.0, final_logit_softcapping=6.0),
+    "gemma3_text": lambda: transformers.Gemma3TextConfig(**THREE, head_dim=16, sliding_window=16, query_pre_attn_scalar=24,
+                                                         layer_types=WINDOWS, rope_parameters=by_kind(
+                                                             {"rope_type": "linear", "factor": 8.0, "rope_theta": 100000.0},
+                                                             {"rope_type": "default", "rope_theta": 1000.0})),
+    "olmo2": lambda: transformers.Olmo2Config(**LLAMA, rope_parameters={"rope_type": "default", "rope_theta": 500000.0}),
+    "olmo3": lambda: transformers.Olmo3Config(**THREE, sliding_window=16, layer_types=WINDOWS, rope_parameters=by_kind(
+        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "rope_theta": 10000.0},
+        {"rope_type": "default", "rope_theta": 5000.0})),
+    "gpt_oss": lambda: transformers.GptOssConfig(
+        **{**LLAMA, "intermediate_size": 32}, head_dim=8, sliding_window=16, num_local_experts=4, num_experts_per_tok=2,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 150000.0, "factor": 4.0, "beta_fast": 8.0, "beta_slow": 1.0,
+                         "truncate": False, "original_max_position_embeddings": 24}),
+    "glm4_moe": lambda: transformers.Glm4MoeConfig(**LLAMA, head_dim=8, moe_intermediate_size=16, n_routed_experts=6,
+                                                   num_experts_per_tok=3, first_k_dense_replace=1, use_qk_norm=True,
+                                                   attention_bias=True, routed_scaling_factor=2.5),
 }
+
+
+def saved_buffers(model):
+    """Corrections of the choice of experts, which a step moves and no gradient."""
+    return [(name, buffer) for name, buffer in model.named_buffers() if name.endswith("e_score_correction_bias")]
 
 
 def make_model(family, seed):
@@ -38,10 +70,11 @@ def make_model(family, seed):
     config._attn_implementation = "eager"
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
+        for name, parameter in [*model.named_parameters(), *saved_buffers(model)]:
             # Biases and norms begin as constants, which hide mistakes.
-            if parameter.dim() == 1:
-                parameter.copy_((1.0 if "weight" in name else 0.0) + 0.2 * torch.randn_like(parameter))
+            if parameter.dim() == 1 or name.endswith("bias"):
+                begin = 1.0 if "weight" in name and not family.startswith("gemma") else 0.0
+                parameter.copy_(begin + 0.2 * torch.randn_like(parameter))
             parameter.copy_(parameter.to(torch.bfloat16).to(torch.float32))
     return model
 
@@ -89,7 +122,10 @@ def make_folder(family, folder, dtype=torch.bfloat16):
         if expected is not None:
             break
     os.makedirs(folder, exist_ok=True)
-    model.to(dtype).save_pretrained(folder)
+    model.to(dtype)
+    for _, buffer in saved_buffers(model):
+        buffer.data = buffer.data.to(torch.float32)
+    model.save_pretrained(folder)
     return expected
 
 

@@ -46,6 +46,10 @@ absl::StatusOr<std::unique_ptr<ModelWeights>> ModelWeights::Open(const std::stri
   ASSIGN_OR_RETURN(BesideWeights beside, ReadBesideWeights(weights->folder_));
   weights->model_files_ = std::make_shared<const ModelFiles>(std::move(beside.files));
   weights->left_ = std::move(beside.left);
+  for (std::string& part : ListOtherParts(weights->folder_, FindFiles(weights->config_),
+                                          FindOtherParts(weights->config_))) {
+    weights->left_.push_back(std::move(part));
+  }
   return weights;
 }
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -28,7 +29,7 @@ std::string ParentFolder(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<DurableFile> DurableFile::Create(const std::string& path) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return Failed(path, "cannot be created", errno);
   return DurableFile(path, fd);
 }
@@ -38,6 +39,21 @@ DurableFile::DurableFile(DurableFile&& other) noexcept
 
 DurableFile::~DurableFile() {
   if (fd_ >= 0) close(fd_);
+}
+
+absl::Status DurableFile::ReadAt(int64_t offset, std::span<std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t n = pread(fd_, bytes.data(), bytes.size(), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Failed(path_, "cannot be read", errno);
+    if (n == 0) {
+      std::ranges::fill(bytes, std::byte{0});
+      break;
+    }
+    bytes = bytes.subspan(n);
+    offset += n;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status DurableFile::WriteAt(int64_t offset, std::span<const std::byte> bytes) {

@@ -11,7 +11,7 @@
 
 namespace oneflow {
 
-// A file open for writing. Not thread-safe, except for WriteAt.
+// A file open for writing. Not thread-safe, except for ReadAt and WriteAt.
 class DurableFile {
  public:
   static absl::StatusOr<DurableFile> Create(const std::string& path);
@@ -19,6 +19,8 @@ class DurableFile {
   DurableFile& operator=(DurableFile&&) = delete;
   ~DurableFile();
 
+  // What was written there; zeros elsewhere, also behind the end.
+  absl::Status ReadAt(int64_t offset, std::span<std::byte> bytes) const;
   // Thread-safe for ranges that do not overlap.
   absl::Status WriteAt(int64_t offset, std::span<const std::byte> bytes);
   absl::Status Sync();

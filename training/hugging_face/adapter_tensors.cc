@@ -100,6 +100,12 @@ absl::StatusOr<AdapterTensors> ListAdapterTensors(const proto::Graph& graph,
       if (!IsTrained(op)) continue;
       ++trained_tensors[module];
       saved.insert(module);
+      if (part.step > 1) {
+        return InputError("variable " + op.name(),
+                          "is trained, and its tensor has others as well, which modules_to_save of "
+                          "PEFT does not part",
+                          "write the model with --merge");
+      }
       result.tensors.push_back(
           {std::string(kPrefix) + name, module, {op.name(), FindSizes(op)}, part});
       if (TensorName(part, block) == files.embedding && !variables.contains("head.weight") &&

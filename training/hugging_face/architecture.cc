@@ -1,6 +1,10 @@
 #include "training/hugging_face/architecture.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "oneflow_core/model/block_classes.h"
 
 namespace oneflow {
 namespace {
@@ -108,6 +112,55 @@ double CountAttentionElements(const Architecture& a) {
   return of_a_key * keys + states;
 }
 
+// Names of functions, and those of config.json.
+constexpr std::pair<const char*, const char*> kActivations[] = {
+    {"silu", kLlamaActivation}, {"gelu", kGptActivation}, {"clamped_silu", kClampedActivation}};
+
+std::string TheirActivation(const std::string& ours) {
+  for (const auto& [name, theirs] : kActivations) {
+    if (ours == name) return theirs;
+  }
+  return ours;
+}
+
+std::string OurActivation(const std::string& theirs) {
+  for (const auto& [name, known] : kActivations) {
+    if (theirs == known) return name;
+  }
+  return theirs;
+}
+
+// True for `count` of the layers: all but the last of each few if that makes so many, as in
+// published models, else the first ones of each part of a repeated pattern.
+std::vector<bool> Spread(int64_t count, int64_t layers) {
+  std::vector<bool> list(layers);
+  int64_t period = 2;
+  while (period <= layers && layers - layers / period != count) ++period;
+  const int64_t part = period <= layers ? period : layers / std::gcd(layers, count);
+  const int64_t first = period <= layers ? period - 1 : count / std::gcd(layers, count);
+  for (int64_t i = 0; i < layers; ++i) list[i] = i % part < first;
+  return list;
+}
+
+// Sets the numbers of layers that differ. Requires that they differ in one way (IsOnePattern).
+void SetKinds(const Architecture& a, proto::Model& model) {
+  std::vector<proto::Model> own = ListOwnNumbers(model);
+  const auto layers = static_cast<int64_t>(own.size());
+  const int64_t windowed = a.window == 0 ? 0 : a.windowed_layers < 0 ? layers : a.windowed_layers;
+  const std::vector<bool> windows = Spread(windowed, layers);
+  const std::vector<bool> rotated = Spread(layers - a.unrotated_layers, layers);
+  for (int64_t i = 0; i < layers; ++i) {
+    if (windows[i]) {
+      own[i].set_window(a.window);
+      if (a.window_theta > 0) own[i].set_theta(a.window_theta);
+      if (a.windows_unscaled) own[i].mutable_rope_scaling();
+    }
+    if (!rotated[i]) own[i].set_rotary_share(0);
+    if (a.experts > 0 && i < a.dense_layers) own[i].set_experts(0), own[i].set_inner(a.inner);
+  }
+  SetBlocks(own, &model);
+}
+
 }  // namespace
 
 ArchitectureSize CountArchitecture(const Architecture& a) {
@@ -148,22 +201,59 @@ Architecture DescribeModel(const proto::Model& model) {
     a.norm = model.bias() ? Norm::kLayer : Norm::kLayerWithoutBias;
     return a;
   }
-  a.theta = model.theta();
-  a.rope_scaling = model.rope_scaling();
+  const proto::Model full = FindBlock(model, false), local = FindBlock(model, true);
+  a.theta = full.theta();
+  a.rope_scaling = full.rope_scaling();
+  a.window_theta = local.theta() == full.theta() ? 0 : local.theta();
+  a.windows_unscaled = local.rope_scaling().factor() == 0 && full.rope_scaling().factor() > 0;
+  a.window = local.window();
+  a.windowed_layers = 0;
   a.groups = model.groups();
   a.head_dim = model.head_dim();
   a.qkv_bias = model.qkv_bias();
-  a.qk_norm = model.qk_norm() ? QkNorm::kOfHead : QkNorm::kNone;
-  a.window = model.window();
+  a.proj_bias = model.proj_bias();
+  a.sinks = model.sinks();
+  a.attention_scale = model.attention_scale();
+  a.attention_cap = model.attention_cap();
+  a.logit_cap = model.logit_cap();
+  a.embedding_scale = model.embedding_scale();
+  a.norm_offset = model.norm_offset();
+  a.activation = TheirActivation(model.activation());
+  a.block_norms = model.norms() == "both" ? 4 : 2;
+  a.norms_after = model.norms() == "after";
+  a.qk_norm = !model.qk_norm()         ? QkNorm::kNone
+              : model.norm_all_heads() ? QkNorm::kOfAllHeads
+                                       : QkNorm::kOfHead;
+  a.rotary_share = 0;
   (model.experts() > 0 ? a.expert_inner : a.inner) = model.inner();
+  for (const proto::Model& block : ListBlocks(model)) {
+    if (block.window() > 0) ++a.windowed_layers;
+    if (block.rotary_share() == 0) ++a.unrotated_layers;
+    a.rotary_share = std::max(a.rotary_share, block.rotary_share());
+    if (block.experts() > 0 || model.experts() == 0) continue;
+    ++a.dense_layers;
+    a.inner = block.inner();
+  }
+  if (a.windowed_layers == a.layers || a.window == 0) a.windowed_layers = -1;
   if (model.experts() == 0) return a;
   a.experts = model.experts();
   a.experts_per_token = model.experts_per_token();
   a.shared_inner = model.shared_inner();
   a.norm_topk_prob = model.norm_topk_prob();
   a.scores = model.scores();
+  a.routed_scale = model.routed_scale();
+  a.router_bias = model.router_bias();
+  a.expert_bias = model.expert_bias();
   a.moved_choices = model.bias_rate() > 0;
   return a;
+}
+
+bool IsOnePattern(const Architecture& a) {
+  const int64_t windowed = a.window > 0 && a.windowed_layers > 0 ? a.windowed_layers : 0;
+  const int64_t dense = a.experts > 0 ? a.dense_layers : 0;
+  const int kinds = (windowed > 0 ? 1 : 0) + (a.unrotated_layers > 0 ? 1 : 0) + (dense > 0 ? 1 : 0);
+  // Layers without a window may be those without positions.
+  return kinds < 2 || (kinds == 2 && dense == 0 && windowed + a.unrotated_layers == a.layers);
 }
 
 proto::Model SayModel(const Architecture& a, bool is_gpt) {
@@ -185,16 +275,31 @@ proto::Model SayModel(const Architecture& a, bool is_gpt) {
   model.set_inner(a.experts > 0 ? a.expert_inner : a.inner);
   model.set_theta(a.theta);
   *model.mutable_rope_scaling() = a.rope_scaling;
-  model.set_window(a.window);
+  model.set_rotary_share(a.rotary_share);
   model.set_qkv_bias(a.qkv_bias);
-  model.set_qk_norm(a.qk_norm == QkNorm::kOfHead);
+  model.set_proj_bias(a.proj_bias);
+  model.set_sinks(a.sinks);
+  model.set_attention_scale(a.attention_scale);
+  model.set_attention_cap(a.attention_cap);
+  model.set_logit_cap(a.logit_cap);
+  model.set_embedding_scale(a.embedding_scale);
+  model.set_norm_offset(a.norm_offset);
+  model.set_norms(a.norms_after ? "after" : a.block_norms == 4 ? "both" : "before");
+  model.set_activation(OurActivation(a.activation));
+  model.set_qk_norm(a.qk_norm != QkNorm::kNone);
+  model.set_norm_all_heads(a.qk_norm == QkNorm::kOfAllHeads);
   model.set_experts(a.experts);
-  if (a.experts == 0) return model;
-  model.set_experts_per_token(a.experts_per_token);
-  model.set_shared_inner(a.shared_inner);
-  model.set_norm_topk_prob(a.norm_topk_prob);
-  model.set_scores(a.scores);
-  if (a.moved_choices) model.set_bias_rate(0.001);
+  if (a.experts > 0) {
+    model.set_experts_per_token(a.experts_per_token);
+    model.set_shared_inner(a.shared_inner);
+    model.set_norm_topk_prob(a.norm_topk_prob);
+    model.set_scores(a.scores);
+    model.set_routed_scale(a.routed_scale);
+    model.set_router_bias(a.router_bias);
+    model.set_expert_bias(a.expert_bias);
+    if (a.moved_choices) model.set_bias_rate(0.001);
+  }
+  SetKinds(a, model);
   return model;
 }
 

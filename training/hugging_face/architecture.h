@@ -26,7 +26,8 @@ struct ModelDifference {
   bool operator==(const ModelDifference&) const = default;
 };
 
-inline constexpr char kGptActivation[] = "gelu_new", kLlamaActivation[] = "silu";
+inline constexpr char kGptActivation[] = "gelu_new", kLlamaActivation[] = "silu",
+                      kClampedActivation[] = "clamped silu";
 
 struct Architecture {
   enum class Norm : uint8_t { kRms, kLayer, kLayerWithoutBias, kWithoutWeights };
@@ -46,7 +47,10 @@ struct Architecture {
   int64_t unrotated_layers = 0;  // without positions
   double theta = 10000;
   proto::RopeScaling rope_scaling;
-  std::string other_scaling;  // of rotary frequencies, which Llama 3.1 does not have: "yarn"
+  // Of layers with a window, where they have their own theta, or no scaling.
+  double window_theta = 0;
+  bool windows_unscaled = false;
+  std::string other_scaling;  // of rotary frequencies that no form of rope_scaling says: "longrope"
 
   int64_t heads = 0, groups = 0;
   int64_t head_dim = 0;   // of queries and keys
@@ -56,6 +60,7 @@ struct Architecture {
   int64_t window = 0;            // of attention
   int64_t windowed_layers = -1;  // -1: all, if there is a window
   bool sinks = false;            // a learned logit a head, which takes no value
+  double attention_scale = 0, attention_cap = 0, logit_cap = 0, embedding_scale = 1;  // as in Model
   bool gated_attention = false;  // a gate for each element of a head's output, from the queries
   // Latent attention, of DeepSeek: 0 if there is none. `head_dim` is with `rotary_dim`.
   int64_t query_rank = 0, latent_rank = 0, rotary_dim = 0;
@@ -75,10 +80,11 @@ struct Architecture {
   bool router_bias = false, expert_bias = false;
   bool norm_topk_prob = true;
   std::string scores = "softmax";
+  double routed_scale = 1;
   bool moved_choices = false;  // a step moves biases of the choices; buffers, which are not counted
 
   Norm norm = Norm::kRms;
-  double norm_epsilon = 1e-5;
+  double norm_epsilon = 1e-5, norm_offset = 0;
   int64_t block_norms = 2;   // in a block, beside those of queries and keys
   bool norms_after = false;  // they normalise what a branch adds, not what it reads
   bool final_norm = true, embedding_norm = false;
@@ -100,7 +106,13 @@ ArchitectureSize CountArchitecture(const Architecture& architecture);
 // The architecture of a model that can be built. Requires a complete one.
 Architecture DescribeModel(const proto::Model& complete);
 
-// What one that can be built says as a model, of the family gpt or llama: the inverse.
+// True if layers differ in one way at most, as a pattern of blocks says: windows, positions or
+// experts. Which layers they are is the usual: dense ones come first, and the last of each few has
+// no window, or no positions.
+bool IsOnePattern(const Architecture& a);
+
+// What one that can be built says as a model, of the family gpt or llama: the inverse, but for the
+// family.
 proto::Model SayModel(const Architecture& a, bool is_gpt);
 
 }  // namespace oneflow

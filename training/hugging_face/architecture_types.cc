@@ -1,6 +1,7 @@
 // The types of config.json that are known, with the defaults of transformers and what no usual key
 // says.
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <string_view>
 
@@ -175,16 +176,19 @@ void BeginGemma(Reader& r) {
   r.a.activation = kGptActivation;
   r.a.head_dim = 256;
   r.a.tied = true;
-  r.Differ("embeddings times the root of the width, here 1");
+  r.a.norm_offset = 1;
 }
+void EndGemma(Reader& r) { r.a.embedding_scale = std::sqrt(static_cast<double>(r.a.hidden)); }
 void BeginGemma2(Reader& r) {
   BeginGemma(r);
   r.a.block_norms = 4;
 }
 void EndGemma2(Reader& r) {
+  EndGemma(r);
   if (r.a.windowed_layers < 0) r.a.windowed_layers = (r.a.layers + 1) / 2;
-  r.DifferIfNot("attn_logit_softcapping", 0, "scores capped at", "not");
-  r.DifferIfNot("final_logit_softcapping", 0, "logits capped at", "not");
+  r.a.attention_cap = r.Number({"attn_logit_softcapping"}, 0);
+  r.a.logit_cap = r.Number({"final_logit_softcapping"}, 0);
+  r.a.attention_scale = 1 / std::sqrt(r.Number({"query_pre_attn_scalar"}, 256));
 }
 void BeginGemma3(Reader& r) {
   BeginGemma2(r);
@@ -196,7 +200,9 @@ void BeginGemma3(Reader& r) {
 void EndGemma3(Reader& r) {
   const int64_t period = r.Size({"sliding_window_pattern", "_sliding_window_pattern"}, 6);
   if (r.a.windowed_layers < 0) r.a.windowed_layers = r.a.layers - r.a.layers / period;
-  r.Differ("rotary positions of another base in layers with a window, here the same in all");
+  EndGemma2(r);
+  r.a.window_theta = r.Number({"rope_local_base_freq"}, 10000);
+  r.a.windows_unscaled = true;
 }
 
 void BeginOlmo(Reader& r) { r.a.norm = Norm::kWithoutWeights; }
@@ -208,6 +214,7 @@ void BeginOlmo2(Reader& r) {
   r.a.qk_norm = QkNorm::kOfAllHeads;
 }
 void EndOlmo3(Reader& r) {
+  r.a.windows_unscaled = true;
   if (r.a.window > 0 && r.a.windowed_layers < 0) {
     r.a.windowed_layers = r.a.layers - r.a.layers / 4;
   }
@@ -249,21 +256,22 @@ void EndCohere2(Reader& r) {
   r.a.unrotated_layers = r.a.layers - r.a.windowed_layers;
 }
 
+void BeginGlm4Moe(Reader& r) {
+  r.a.rotary_share = 0.5;
+  r.a.head_dim = 128;
+  r.a.scores = "sigmoid";
+  r.a.moved_choices = true;
+}
 void BeginGlm(Reader& r) {
   r.a.rotary_share = 0.5;
   r.a.head_dim = 128;
+  r.Differ("rotary pairs of neighbours, here of elements half of the rotated ones apart");
 }
 void EndGlm(Reader& r) { r.a.proj_bias = false; }
 void BeginGlm4(Reader& r) {
   BeginGlm(r);
   r.a.block_norms = 4;
 }
-void BeginGlm4Moe(Reader& r) {
-  BeginGlm(r);
-  r.a.scores = "sigmoid";
-  r.a.moved_choices = true;
-}
-
 void BeginChatGlm(Reader& r) {
   BeginGlm(r);
   r.a.qkv_bias = true;
@@ -289,7 +297,7 @@ void BeginGptOss(Reader& r) {
 void EndGptOss(Reader& r) {
   r.a.proj_bias = r.a.qkv_bias;
   r.a.mlp_bias = false;
-  r.a.activation = "clamped silu";
+  r.a.activation = kClampedActivation;
   if (r.a.windowed_layers < 0) r.a.windowed_layers = r.a.layers / 2;
 }
 
@@ -385,6 +393,12 @@ void BeginExaone4(Reader& r) {
   r.a.norms_after = true;
   r.a.qk_norm = QkNorm::kOfHead;
 }
+// Layers without a window have no positions.
+void EndExaone4(Reader& r) {
+  EndOlmo3(r);
+  r.a.windows_unscaled = false;
+  if (r.a.window > 0) r.a.unrotated_layers = r.a.layers - r.a.windowed_layers;
+}
 void EndSeedOss(Reader& r) { r.a.proj_bias = r.Bool({"attention_out_bias"}, false); }
 
 void BeginErnie(Reader& r) { r.a.tied = true; }
@@ -417,7 +431,7 @@ constexpr KnownArchitecture kArchitectureTypes[] = {
     {"phi", BeginPhi, EndPhi},
     {"phi3", Nothing, Nothing},
     {"phimoe", BeginPhiMoe, EndPhiMoe},
-    {"gemma", BeginGemma, Nothing},
+    {"gemma", BeginGemma, EndGemma},
     {"gemma2", BeginGemma2, EndGemma2},
     {"gemma3_text", BeginGemma3, EndGemma3},
     {"gemma3", BeginGemma3, EndGemma3},
@@ -457,7 +471,7 @@ constexpr KnownArchitecture kArchitectureTypes[] = {
     {"qwen3_5_moe_text", BeginQwenNext, EndQwenNext},
     {"smollm3", BeginSmolLm3, EndSmolLm3},
     {"nemotron", BeginNemotron, EndPhi},
-    {"exaone4", BeginExaone4, EndOlmo3},
+    {"exaone4", BeginExaone4, EndExaone4},
     {"seed_oss", BeginQwen2, EndSeedOss},
     {"ernie4_5", BeginErnie, EndErnie},
     {"arcee", BeginArcee, EndPhi},

@@ -46,6 +46,11 @@ class ConfigFields {
     if (value != nullptr && *value != only) Refuse(key, "is not supported");
   }
 
+  // A reader of an object among the values, whose errors say where it is: "rope_scaling.factor".
+  ConfigFields Inside(const std::string& key, const Json& object) const {
+    return ConfigFields(object, where_, prefix_ + key + ".");
+  }
+
   const absl::Status& status() const { return status_; }
   void Keep(const absl::Status& status) {
     if (status_.ok()) status_ = status;

@@ -3,8 +3,10 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <set>
 
 #include "oneflow_core/base/status.h"
+#include "training/hugging_face/mxfp4.h"
 
 namespace oneflow {
 namespace {
@@ -47,7 +49,7 @@ absl::Status ForParts(const CopyBlock& all, int64_t most,
       CopyBlock block = all;
       block.rows = std::min(rows, all.rows - r);
       block.columns = std::min(columns, all.columns - c);
-      block.tensor_begin += r * all.tensor_row + c;
+      block.tensor_begin += r * all.tensor_row + c * all.tensor_column;
       block.slice_begin += r * all.slice_row + c * all.slice_column;
       RETURN_IF_ERROR(fn(block));
     }
@@ -73,11 +75,11 @@ void ForElements(const CopyBlock& block, Fn fn) {
   }
 }
 
-// Calls fn(first element in the tensor, elements of the buffer) for each row of consecutive
-// elements of a block.
+// Calls fn(first element in the tensor, elements of the buffer) for each row of a block, and once
+// for rows that follow each other.
 absl::Status ForTensorRuns(const CopyBlock& block, std::span<float> buffer,
                            absl::FunctionRef<absl::Status(int64_t, std::span<float>)> fn) {
-  const bool dense = block.rows == 1 || block.tensor_row == block.columns;
+  const bool dense = block.rows == 1 || block.tensor_row == block.columns * block.tensor_column;
   const int64_t runs = dense ? 1 : block.rows;
   const int64_t length = block.rows * block.columns / runs;
   for (int64_t r = 0; r < runs; ++r) {
@@ -94,24 +96,30 @@ absl::Status ForBlocks(const FilePart& part, const Dims& dims, int64_t vocab, co
   const Slice box = PartBox(part, dims, vocab), shared = Intersect(box, slice);
   if (shared.elements() == 0) return absl::OkStatus();
   std::vector<size_t> axes;  // in the order of the tensor
-  const auto rows = static_cast<size_t>(part.rows);
+  CHECK_LE(part.kept + part.rows, static_cast<int>(dims.size()));
   for (size_t a = 0; a < dims.size(); ++a) axes.push_back(a);
-  if (part.transposed) std::rotate(axes.begin(), axes.begin() + part.rows, axes.end());
-  CHECK_LE(rows, dims.size());
+  const auto rows = axes.begin() + part.kept;
+  if (part.transposed) std::rotate(rows, rows + part.rows, axes.end());
+  const auto step = [&](size_t axis) { return axis + 1 == dims.size() ? part.step : 1; };
   Dims tensor_size;
-  for (const size_t axis : axes) tensor_size.push_back(box.size[axis]);
+  for (const size_t axis : axes) tensor_size.push_back(box.size[axis] * step(axis));
   CopyBlock block;
   std::vector<Loop> loops;
   for (size_t i = 0; i < axes.size(); ++i) {
     const size_t axis = axes[i];
-    const Loop loop = {shared.size[axis], Steps(tensor_size, i), Steps(slice.size, axis)};
+    const Loop loop = {shared.size[axis], Steps(tensor_size, i) * step(axis),
+                       Steps(slice.size, axis)};
     block.tensor_begin += (shared.begin[axis] - box.begin[axis]) * loop.tensor_step;
+    if (axis + 1 == dims.size()) block.tensor_begin += part.first * Steps(tensor_size, i);
     block.slice_begin += (shared.begin[axis] - slice.begin[axis]) * loop.slice_step;
     loops.push_back(loop);
   }
   loops = Joined(loops);
-  // The inner loop is over neighbours in the tensor.
-  if (loops.empty() || loops.back().tensor_step != 1) loops.push_back({1, 1, 1});
+  // The inner loop is over neighbours in the tensor, or what comes closest.
+  block.tensor_column = step(axes.back());
+  if (loops.empty() || loops.back().tensor_step != block.tensor_column) {
+    loops.push_back({1, block.tensor_column, 1});
+  }
   const Loop columns = loops.back();
   loops.pop_back();
   Loop row = {1, columns.count, 0};
@@ -135,6 +143,35 @@ absl::Status ForBlocks(const FilePart& part, const Dims& dims, int64_t vocab, co
   }
 }
 
+FileType ReadType(const MappedPart& mapped) {
+  return mapped.scales != nullptr ? FileType::kBF16 : *mapped.tensor->type;
+}
+
+int64_t CountElements(const MappedPart& mapped) {
+  return Product(mapped.tensor->dims) * (mapped.scales != nullptr ? 2 : 1);
+}
+
+absl::Status ReadPart(const MappedPart& mapped, int64_t first, int64_t step,
+                      std::span<float> values) {
+  if (mapped.scales == nullptr) return mapped.file->Read(*mapped.tensor, first, values, step);
+  CHECK_EQ(step, 1);  // rows of MXFP4 are those of the other axis
+  return ReadMxfp4({.blocks_file = mapped.file,
+                    .scales_file = mapped.scales_file,
+                    .blocks = mapped.tensor,
+                    .scales = mapped.scales},
+                   first, values);
+}
+
+size_t CountMxfp4(std::span<const MappedVariable> variables) {
+  std::set<const FileTensor*> scales;
+  for (const MappedVariable& variable : variables) {
+    for (const MappedPart& part : variable.parts) {
+      if (part.scales != nullptr) scales.insert(part.scales);
+    }
+  }
+  return scales.size();
+}
+
 absl::Status ReadSlice(const MappedVariable& variable, const Slice& slice,
                        std::span<float> values) {
   std::fill(values.begin(), values.end(), 0.0F);
@@ -144,7 +181,7 @@ absl::Status ReadSlice(const MappedVariable& variable, const Slice& slice,
         mapped.part, variable.dims, variable.vocab, slice, kBlockElements,
         [&](const CopyBlock& block) {
           RETURN_IF_ERROR(ForTensorRuns(block, buffer, [&](int64_t first, std::span<float> run) {
-            return mapped.file->Read(*mapped.tensor, first, run);
+            return ReadPart(mapped, first, block.tensor_column, run);
           }));
           ForElements(block, [&](int64_t from, int64_t to) { values[to] = buffer[from]; });
           return absl::OkStatus();
@@ -162,7 +199,7 @@ absl::Status WriteSlice(const MappedVariable& variable, const Slice& slice,
         [&](const CopyBlock& block) {
           ForElements(block, [&](int64_t to, int64_t from) { buffer[to] = values[from]; });
           return ForTensorRuns(block, buffer, [&](int64_t first, std::span<float> run) {
-            return mapped.writer->Write(mapped.index, first, run);
+            return mapped.writer->Write(mapped.index, first, run, block.tensor_column);
           });
         }));
   }

@@ -27,8 +27,9 @@ inline constexpr int64_t kSliceElements = int64_t{1} << 23;
 
 // A rectangle that a slice of a variable shares with a tensor of a file. Numbers count elements.
 struct CopyBlock {
-  int64_t rows = 1, columns = 1;             // the elements of a row are neighbours in the tensor
-  int64_t tensor_begin = 0, tensor_row = 0;  // row-major in the tensor
+  int64_t rows = 1, columns = 1;
+  // Row-major in the tensor: columns are neighbours there, or alternate with other variables'.
+  int64_t tensor_begin = 0, tensor_row = 0, tensor_column = 1;
   int64_t slice_begin = 0, slice_row = 0, slice_column = 0;  // row-major in the slice
 };
 
@@ -42,15 +43,28 @@ struct MappedPart {
   FilePart part;
   const SafetensorsFile* file = nullptr;  // to read from
   const FileTensor* tensor = nullptr;
+  // Of a tensor in MXFP4 (mxfp4.h), whose blocks `file` and `tensor` are.
+  const SafetensorsFile* scales_file = nullptr;
+  const FileTensor* scales = nullptr;
   SafetensorsWriter* writer = nullptr;  // to write to
   size_t index = 0;                     // the tensor's, in the writer
 };
+// What the part's tensor is read as: its type, and how many elements.
+FileType ReadType(const MappedPart& mapped);
+int64_t CountElements(const MappedPart& mapped);
+// Elements first, first + step, ... of the part's tensor. Requires that it has them.
+absl::Status ReadPart(const MappedPart& mapped, int64_t first, int64_t step,
+                      std::span<float> values);
+
 struct MappedVariable {
   std::string name;
   Dims dims;
   int64_t vocab = 0;  // tokens that files have; 0: as many as the variable
   std::vector<MappedPart> parts;
 };
+
+// Tensors in MXFP4.
+size_t CountMxfp4(std::span<const MappedVariable> variables);
 
 // Fills `values` with the slice, dense and row-major. Elements that no part has are zero: those of
 // padded tokens.

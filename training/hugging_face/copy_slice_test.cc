@@ -19,19 +19,22 @@ namespace {
 std::vector<int64_t> TensorIndices(const FilePart& part, const Dims& dims, int64_t vocab) {
   const Slice box = PartBox(part, dims, vocab);
   std::vector<int64_t> indices(Product(dims), -1);
-  const Dims tensor = TensorDims(part, dims, vocab);
+  Dims tensor = TensorDims(part, dims, vocab);
+  if (part.rows == 0) tensor.insert(tensor.end() - 1, 1);
+  const int64_t last = tensor.back(), before = tensor[tensor.size() - 2];
   for (int64_t e = 0; e < box.elements(); ++e) {
     Dims at(dims.size());
-    int64_t rest = e, flat = 0, row = 0, column = 0;
+    int64_t rest = e, flat = 0, kept = 0, row = 0, column = 0;
     for (size_t a = dims.size(); a-- > 0; rest /= box.size[a]) at[a] = rest % box.size[a];
     for (size_t a = 0; a < dims.size(); ++a) {
       flat = flat * dims[a] + at[a] + box.begin[a];
-      int64_t& side = static_cast<int>(a) < part.rows ? row : column;
+      const int axis = static_cast<int>(a) - part.kept;
+      int64_t& side = axis < 0 ? kept : axis < part.rows ? row : column;
       side = side * box.size[a] + at[a];
     }
-    indices[flat] = part.rows == 0    ? column
-                    : part.transposed ? column * tensor[1] + row
-                                      : row * tensor[1] + column;
+    column = column * part.step + part.first;
+    indices[flat] = part.transposed ? (kept * before + column) * last + row
+                                    : (kept * before + row) * last + column;
   }
   return indices;
 }
@@ -49,7 +52,7 @@ void CheckSlice(const FilePart& part, const Dims& dims, int64_t vocab, const Sli
             int64_t& to =
                 copied.at(block.slice_begin + r * block.slice_row + c * block.slice_column);
             CHECK(to == -1);
-            to = block.tensor_begin + r * block.tensor_row + c;
+            to = block.tensor_begin + r * block.tensor_row + c * block.tensor_column;
           }
         }
         return absl::OkStatus();
@@ -79,20 +82,27 @@ const std::map<std::string, Dims>& SizesOfLlama() {
                                                     {"attn.qkv.weight", {6, 2, 5, 4}},
                                                     {"attn.qkv.bias", {2, 5, 4}},
                                                     {"attn.q_norm.weight", {4}},
+                                                    {"attn.sinks", {2, 3}},
+                                                    {"attn.proj.bias", {6}},
                                                     {"attn.proj.weight", {2, 3, 4, 6}},
                                                     {"mlp.gate.weight", {6, 8}},
                                                     {"mlp.proj.weight", {8, 6}},
                                                     {"mlp.router.weight", {6, 3}},
+                                                    {"mlp.router.bias", {3}},
+                                                    {"mlp.shared.up.weight", {6, 7}},
                                                     {"mlp.experts.gate.weight", {3, 6, 4}},
-                                                    {"mlp.experts.proj.weight", {3, 4, 6}}};
+                                                    {"mlp.experts.gate.bias", {3, 4}},
+                                                    {"mlp.experts.up.weight", {3, 6, 4}},
+                                                    {"mlp.experts.up.bias", {3, 4}},
+                                                    {"mlp.experts.proj.weight", {3, 4, 6}},
+                                                    {"mlp.experts.proj.bias", {3, 6}}};
   return sizes;
 }
 
 std::vector<std::pair<const FamilyFiles*, const std::map<std::string, Dims>*>> Tables() {
-  return {{&GptFiles(), &SizesOfGpt()},
-          {&LlamaFiles(), &SizesOfLlama()},
-          {&MixtralFiles(), &SizesOfLlama()},
-          {&Qwen3MoeFiles(), &SizesOfLlama()}};
+  return {{&GptFiles(), &SizesOfGpt()},       {&LlamaFiles(), &SizesOfLlama()},
+          {&MixtralFiles(), &SizesOfLlama()}, {&Qwen3MoeFiles(), &SizesOfLlama()},
+          {&GptOssFiles(), &SizesOfLlama()},  {&Glm4MoeFiles(), &SizesOfLlama()}};
 }
 
 Dims FindSizes(const std::map<std::string, Dims>& sizes, std::string_view variable) {
@@ -112,7 +122,11 @@ TEST_CASE("CopySlice: any slice of any variable, in blocks of any size") {
     for (const VariableParts& row : files->variables) {
       const Dims dims = FindSizes(*sizes, row.variable);
       if (dims.empty()) continue;
-      for (const FilePart& part : ListParts(row, dims)) {
+      std::vector<FilePart> parts = ListParts(row, dims);
+      // As the table of MXFP4 has it.
+      if (parts[0].kept == 1 && parts[0].rows == 1) parts.push_back(parts[0]);
+      if (parts.size() > row.parts.size()) parts.back().transposed = true;
+      for (const FilePart& part : parts) {
         for (int i = 0; i < 20; ++i, ++checked) {
           Slice slice;
           for (const int64_t size : dims) {
@@ -148,8 +162,8 @@ TEST_CASE("CopySlice: the parts of a variable cover it once, but for padded toke
 // q_proj of torch multiplies [out, in]; head h of the model reads group h / r.
 TEST_CASE("CopySlice: queries, keys and values of Llama by their definition") {
   const Dims dims = {6, 2, 5, 4};  // hidden, groups, 3 query heads and a key and a value, head_dim
-  const VariableParts& row = LlamaFiles().variables[5];
-  REQUIRE(row.variable == "h.*.attn.qkv.weight");
+  int64_t block = 0;
+  const VariableParts& row = *FindParts(LlamaFiles(), "h.0.attn.qkv.weight", &block);
   const auto flat = [&](int64_t h, int64_t g, int64_t r, int64_t d) {
     return ((h * 2 + g) * 5 + r) * 4 + d;
   };
@@ -181,10 +195,82 @@ TEST_CASE("CopySlice: a tensor is that of one expert, transposed") {
   }
 }
 
+// `gate_up[e, h, 2 * i]` is a gate, and the odd columns are their factors.
+TEST_CASE("CopySlice: gpt-oss has gates and factors of all experts in one tensor") {
+  const Dims dims = {3, 6, 4};  // experts, hidden, inner
+  int64_t block = 0;
+  const auto find = [&](const char* name) {
+    const VariableParts& row = *FindParts(GptOssFiles(), name, &block);
+    REQUIRE(row.parts.size() == 1);
+    return row.parts[0];
+  };
+  const FilePart gate = find("h.7.mlp.experts.gate.weight");
+  const FilePart up = find("h.7.mlp.experts.up.weight");
+  CHECK(TensorName(gate, block) == "layers.7.mlp.experts.gate_up_proj");
+  CHECK(TensorName(up, block) == TensorName(gate, block));
+  CHECK(TensorDims(gate, dims, 0) == Dims{3, 6, 8});
+  const auto gates = TensorIndices(gate, dims, 0), ups = TensorIndices(up, dims, 0);
+  for (int64_t e = 0; e < 3; ++e) {
+    for (int64_t h = 0; h < 6; ++h) {
+      for (int64_t i = 0; i < 4; ++i) {
+        CHECK(gates[(e * 6 + h) * 4 + i] == (e * 6 + h) * 8 + 2 * i);
+        CHECK(ups[(e * 6 + h) * 4 + i] == (e * 6 + h) * 8 + 2 * i + 1);
+      }
+    }
+  }
+  CHECK(TensorDims(find("h.7.mlp.experts.up.bias"), {3, 4}, 0) == Dims{3, 8});
+  CHECK(TensorDims(find("h.7.mlp.experts.proj.weight"), {3, 4, 6}, 0) == Dims{3, 4, 6});
+  CHECK(TensorDims(find("h.7.mlp.experts.proj.bias"), {3, 6}, 0) == Dims{3, 6});
+}
+
+TEST_CASE("CopySlice: two variables are written to one tensor and read from it, in any type") {
+  const Dims dims = {3, 5, 4};
+  for (const FileType type : {FileType::kF32, FileType::kBF16, FileType::kF16}) {
+    const TemporaryDirectory folder;
+    const std::string path = folder.path() + "/m.safetensors";
+    auto writer =
+        SafetensorsWriter::Create(path, {}, {{.name = "w", .type = type, .dims = {3, 5, 8}}})
+            .value();
+    MappedVariable variables[2];
+    std::vector<float> values[2];
+    for (int64_t v = 0; v < 2; ++v) {
+      const FilePart part = {.tensor = "w", .rows = 1, .kept = 1, .step = 2, .first = v};
+      variables[v] = {.name = "v", .dims = dims, .parts = {{.part = part, .writer = &writer}}};
+      for (int64_t e = 0; e < Product(dims); ++e) {
+        values[v].push_back(static_cast<float>(v == 0 ? e + 1 : -e));
+      }
+      for (const Slice& slice : SplitTensor(dims, 7)) {
+        std::vector<float> part_values;
+        for (int64_t e = 0; e < slice.elements(); ++e) {
+          part_values.push_back(values[v][IndexInTensor(dims, slice, e)]);
+        }
+        REQUIRE(WriteSlice(variables[v], slice, part_values).ok());
+      }
+    }
+    REQUIRE(writer.Finish().ok());
+    const auto file = SafetensorsFile::Open(path).value();
+    std::vector<float> tensor(120);
+    REQUIRE(file.Read(file.header().tensors[0], 0, tensor).ok());
+    for (int64_t v = 0; v < 2; ++v) {
+      variables[v].parts[0].file = &file;
+      variables[v].parts[0].tensor = &file.header().tensors[0];
+      for (size_t e = 0; e < values[v].size(); ++e) REQUIRE(tensor[2 * e + v] == values[v][e]);
+      for (const Slice& slice : SplitTensor(dims, 6)) {
+        std::vector<float> read(slice.elements());
+        REQUIRE(ReadSlice(variables[v], slice, read).ok());
+        for (int64_t e = 0; e < slice.elements(); ++e) {
+          REQUIRE(read[e] == values[v][IndexInTensor(dims, slice, e)]);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("CopySlice: files to variables and back") {
   const TemporaryDirectory folder;
   const Dims dims = {6, 2, 5, 4};
-  const VariableParts& row = LlamaFiles().variables[5];
+  int64_t block = 0;
+  const VariableParts& row = *FindParts(LlamaFiles(), "h.0.attn.qkv.weight", &block);
   std::vector<FileTensor> tensors;
   for (const FilePart& part : row.parts) {
     tensors.push_back({.name = std::string(part.tensor),

@@ -7,6 +7,8 @@
 
 #include "nlohmann/json.hpp"
 #include "oneflow_core/base/temporary_directory.h"
+#include "oneflow_core/model/model.h"
+#include "oneflow_core/recipe/field_text.h"
 
 namespace oneflow {
 namespace {
@@ -57,8 +59,10 @@ TEST_CASE("HuggingFaceConfig: gpt2") {
   const HuggingFaceConfig config = Parse(Gpt2());
   CHECK(config.model_type == "gpt2");
   CHECK(config.model.ShortDebugString() ==
-        R"(family: "gpt" layers: 12 heads: 12 hidden: 768 sequence: 1024 vocab: 50257 tied: true )"
-        "norm_epsilon: 1e-05 dropout: 0.1");
+        ClearTraining(
+            MakeModel("family: 'gpt' layers: 12 heads: 12 hidden: 768 sequence: 1024 vocab: 50257 "
+                      "tied: true norm_epsilon: 1e-05 dropout: 0.1"))
+            .ShortDebugString());
   CHECK(config.end_ids == std::vector<int64_t>{50256});
   CHECK(config.begin_id == 50256);
   CHECK(config.dtype.empty());
@@ -71,9 +75,9 @@ TEST_CASE("HuggingFaceConfig: llama") {
   const HuggingFaceConfig config = Parse(Llama());
   CHECK(config.model_type == "llama");
   CHECK(config.model.ShortDebugString() ==
-        R"(family: "llama" layers: 4 heads: 32 hidden: 4096 sequence: 8192 vocab: 128256 )"
-        "tied: false norm_epsilon: 1e-05 groups: 8 inner: 14336 head_dim: 128 theta: 500000 "
-        "rope_scaling { } window: 0 qkv_bias: false qk_norm: false experts: 0");
+        ClearTraining(MakeModel("family: 'llama' layers: 4 heads: 32 hidden: 4096 sequence: 8192 "
+                                "vocab: 128256 tied: false groups: 8 inner: 14336 theta: 500000"))
+            .ShortDebugString());
   CHECK(config.end_ids == std::vector<int64_t>{128001, 128009});
   CHECK(config.begin_id == 128000);
   CHECK(config.dtype == "bf16");
@@ -121,10 +125,11 @@ TEST_CASE("HuggingFaceConfig: rotary frequencies, as old and new releases write 
   CHECK(Error(Llama(), {{"rope_parameters", newer}}) ==
         "config.json: \"rope_parameters.rope_theta\": 1000000.0 contradicts \"rope_theta\"; remove "
         "the one that the weights were not trained with");
-  for (const char* type : {"linear", "dynamic", "yarn", "longrope"}) {
-    CHECK(Error(Llama(), {{"rope_scaling", {{"type", type}, {"factor", 2.0}}}}) ==
-          "config.json: \"rope_scaling.type\": \"" + std::string(type) +
-              "\" is not supported; use a model whose rope type is default or llama3");
+  for (const char* type : {"dynamic", "longrope", "proportional"}) {
+    CHECK(
+        Error(Llama(), {{"rope_scaling", {{"type", type}, {"factor", 2.0}}}}) ==
+        "config.json: \"rope_scaling.type\": \"" + std::string(type) +
+            "\" is not supported; use a model whose rope type is default, linear, llama3 or yarn");
   }
   CHECK(Error(Llama(), {{"rope_scaling", Without(rope, "factor")}}) ==
         "config.json: \"rope_scaling.factor\" is missing");
@@ -233,6 +238,9 @@ TEST_CASE("HuggingFaceConfig: experts") {
 }
 
 TEST_CASE("HuggingFaceConfig: windows") {
+  const auto blocks = [](const HuggingFaceConfig& config) {
+    return FieldText(*FindRow(ModelRows(), "blocks"), config.model);
+  };
   CHECK(Parse(With(Llama("mistral"), {{"sliding_window", 4096}})).model.window() == 4096);
   CHECK(Parse(Llama("mistral")).model.window() == 0);
   CHECK(Parse(With(Llama(), {{"sliding_window", 4096}})).model.window() == 0);  // Llama has none
@@ -244,9 +252,7 @@ TEST_CASE("HuggingFaceConfig: windows") {
     CHECK(Parse(With(qwen, {{"max_window_layers", 0}})).model.window() == 512);
     CHECK(Parse(With(qwen, {{"max_window_layers", 4}})).model.window() == 0);
     CHECK(Parse(qwen).model.window() == 0);  // 28 layers have one by default
-    CHECK(Error(qwen, {{"max_window_layers", 3}}) ==
-          "config.json: \"max_window_layers\": 3 is not supported: 1 of 4 layers would have a "
-          "window, and all or none can");
+    CHECK(blocks(Parse(With(qwen, {{"max_window_layers", 3}}))) == "3*full,local(window=512)");
     CHECK(Error(qwen, {{"max_window_layers", -3}}) ==
           "config.json: \"max_window_layers\": -3 is no number of layers");
     const Json full = "full_attention", sliding = "sliding_attention";
@@ -254,10 +260,8 @@ TEST_CASE("HuggingFaceConfig: windows") {
         Parse(With(qwen, {{"layer_types", {sliding, sliding, sliding, sliding}}})).model.window() ==
         512);
     CHECK(Parse(With(qwen, {{"layer_types", {full, full, full, full}}})).model.window() == 0);
-    CHECK(Error(qwen, {{"layer_types", {full, sliding, full, sliding}}}) ==
-          "config.json: \"layer_types\": [\"full_attention\",\"sliding_attention\","
-          "\"full_attention\",\"sliding_attention\"] is not supported: 2 of 4 layers would have a "
-          "window, and all or none can");
+    CHECK(blocks(Parse(With(qwen, {{"layer_types", {full, sliding, full, sliding}}}))) ==
+          "full,local(window=512)");
   }
   CHECK(Error(Llama(), {{"layer_types", {"full_attention"}}}) ==
         "config.json: \"layer_types\": [\"full_attention\"] is no list for 4 layers");
@@ -277,7 +281,8 @@ TEST_CASE("HuggingFaceConfig: other models are refused by key and value") {
   };
   CHECK(Error(Gpt2(), {{"model_type", "opt"}}) ==
         "config.json: \"model_type\": \"opt\" is not supported; use a model of one of gpt2, llama, "
-        "mistral, mixtral, qwen2, qwen3, qwen3_moe");
+        "mistral, mixtral, qwen2, qwen3, qwen3_moe, smollm3, gemma2, gemma3_text, gemma3, olmo2, "
+        "olmo3");
   CHECK_THAT(Error(Without(Gpt2(), "model_type")),
              Catch::StartsWith("config.json: \"model_type\" is missing"));
   unsupported(Gpt2(), "activation_function", "gelu");
@@ -290,7 +295,7 @@ TEST_CASE("HuggingFaceConfig: other models are refused by key and value") {
   CHECK(Error(Gpt2(), {{"n_head", 7}}) ==
         "config.json: \"n_head\": 7 does not divide \"n_embd\": 768");
   unsupported(Llama(), "hidden_act", "gelu_pytorch_tanh");
-  unsupported(Llama(), "attention_bias", true);
+  unsupported(Llama("mistral"), "attention_bias", true);
   unsupported(Llama(), "mlp_bias", true);
   unsupported(Llama(), "partial_rotary_factor", 0.5);
   unsupported(Llama(), "quantization_config", {{"quant_method", "gptq"}});
@@ -353,6 +358,9 @@ TEST_CASE("HuggingFaceConfig: what is written is read") {
     configs.push_back(configs.back());
     configs.back().model.set_window(1024);
   }
+  configs.push_back(Parse(With(Llama(), {{"attention_bias", true}})));
+  CHECK(configs.back().model.qkv_bias());
+  CHECK(configs.back().model.proj_bias());
   for (const HuggingFaceConfig& config : configs) {
     INFO(ConfigText(config));
     const auto read = ParseHuggingFaceConfig(ConfigText(config), "config.json",

@@ -10,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/base/strings.h"
 #include "training/hugging_face/find_model.h"
+#include "training/hugging_face/mxfp4.h"
 #include "training/hugging_face/strict_json.h"
 
 namespace oneflow {
@@ -28,12 +30,18 @@ std::string NameTensor(const SafetensorsFile& file, const FileTensor& tensor) {
 // The tensors by their names without prefix.
 using Tensors = std::map<std::string, ModelFolder::Entry, std::less<>>;
 
-absl::StatusOr<Tensors> StripPrefix(const ModelFolder& folder, const FamilyFiles& files,
-                                    bool tied) {
+// True of a tensor of another part of the model than its text part.
+bool IsOther(std::span<const std::string> other_parts, std::string_view name) {
+  return std::ranges::any_of(other_parts,
+                             [&](const std::string& part) { return name.starts_with(part); });
+}
+
+absl::StatusOr<Tensors> ListTensors(const ModelFolder& folder, const FamilyFiles& files, bool tied,
+                                    std::span<const std::string> other_parts) {
   Tensors tensors;
   for (const auto& [name, entry] : folder.tensors()) {
-    std::string_view stripped = name;
-    if (stripped.starts_with(files.prefix)) stripped.remove_prefix(files.prefix.size());
+    const std::string_view stripped = StripPrefix(files, name);
+    if (IsOther(other_parts, stripped)) continue;
     const auto [it, added] = tensors.emplace(stripped, entry);
     if (added) continue;
     return InputError(folder.dir(),
@@ -98,6 +106,33 @@ absl::Status CheckSame(const ModelFolder::Entry& embedding, const ModelFolder::E
   return absl::OkStatus();
 }
 
+// The tensor of a part. Weights of all experts may be in MXFP4, [experts, out, in].
+absl::StatusOr<MappedPart> FindTensor(const Tensors& tensors, const FilePart& part,
+                                      const std::string& name, const Dims& dims, int64_t vocab) {
+  const bool may_be_packed = part.kept == 1 && part.rows == 1;
+  const auto plain = tensors.find(name);
+  const auto blocks = tensors.find(absl::StrCat(name, ToAbsl(kMxfp4Blocks)));
+  const auto scales = tensors.find(absl::StrCat(name, ToAbsl(kMxfp4Scales)));
+  if (plain == tensors.end() && may_be_packed && blocks != tensors.end() &&
+      scales != tensors.end()) {
+    MappedPart mapped = {.part = part,
+                         .file = blocks->second.file,
+                         .tensor = blocks->second.tensor,
+                         .scales_file = scales->second.file,
+                         .scales = scales->second.tensor};
+    mapped.part.transposed = true;
+    RETURN_IF_ERROR(CheckMxfp4({.blocks_file = mapped.file,
+                                .scales_file = mapped.scales_file,
+                                .blocks = mapped.tensor,
+                                .scales = mapped.scales},
+                               TensorDims(mapped.part, dims, vocab)));
+    return mapped;
+  }
+  if (plain == tensors.end()) return absl::NotFoundError(name);
+  RETURN_IF_ERROR(CheckTensor(plain->second, TensorDims(part, dims, vocab)));
+  return MappedPart{.part = part, .file = plain->second.file, .tensor = plain->second.tensor};
+}
+
 bool IsIgnored(const FamilyFiles& files, std::string_view name) {
   int64_t block = 0;
   return std::any_of(files.ignored.begin(), files.ignored.end(), [&](std::string_view pattern) {
@@ -106,11 +141,11 @@ bool IsIgnored(const FamilyFiles& files, std::string_view name) {
 }
 
 absl::Status CheckKnown(const ModelFolder& folder, const FamilyFiles& files, const Tensors& tensors,
-                        const std::set<std::string, std::less<>>& used) {
+                        const std::set<const FileTensor*>& used) {
   const FileTensor* first = nullptr;
   int64_t more = 0;
   for (const auto& [name, entry] : tensors) {
-    if (used.contains(name) || IsIgnored(files, name)) continue;
+    if (used.contains(entry.tensor) || IsIgnored(files, name)) continue;
     if (first == nullptr) {
       first = entry.tensor;
     } else {
@@ -135,7 +170,8 @@ absl::Status NoTensor(const ModelFolder& folder, const FamilyFiles& files, const
   }
   const char* hint = "use all files of the model, and the config.json of these weights";
   // A quantized layer has other tensors instead of its weight: "q_proj.qweight".
-  const std::string layer = name.substr(0, name.rfind('.') + 1);
+  const std::string layer = name.ends_with(".weight") ? name.substr(0, name.rfind('.') + 1)
+                                                      : absl::StrCat(name, ToAbsl(kMxfp4Blocks));
   const auto instead = tensors.lower_bound(layer);
   if (instead != tensors.end() && instead->first.starts_with(layer)) {
     const FileTensor& tensor = *instead->second.tensor;
@@ -146,13 +182,14 @@ absl::Status NoTensor(const ModelFolder& folder, const FamilyFiles& files, const
 }
 
 // Some releases of transformers load what an index does not name, and some do not.
-absl::Status CheckIndexed(const ModelFolder& folder, const ModelFolder::Entry& entry) {
-  if (folder.indexed().empty() || folder.indexed().contains(entry.tensor->name)) {
+absl::Status CheckIndexed(const ModelFolder& folder, const FileTensor& tensor,
+                          const SafetensorsFile& file) {
+  if (folder.indexed().empty() || folder.indexed().contains(tensor.name)) {
     return absl::OkStatus();
   }
   return InputError(folder.dir() + "/" + kIndex,
-                    "does not name tensor " + Quoted(entry.tensor->name) + ", which " +
-                        fs::path(entry.file->path()).filename().string() + " has",
+                    "does not name tensor " + Quoted(tensor.name) + ", which " +
+                        fs::path(file.path()).filename().string() + " has",
                     "save the model again");
 }
 
@@ -230,12 +267,31 @@ std::vector<WantedVariable> ListVariables(const proto::Graph& graph) {
   return variables;
 }
 
+std::vector<std::string> NameOtherParts(const FamilyFiles& files, int64_t blocks, int64_t further) {
+  std::vector<std::string> parts(files.other_parts.begin(), files.other_parts.end());
+  for (int64_t i = 0; i < further; ++i) parts.push_back(VariableName(files.block, blocks + i));
+  return parts;
+}
+
+std::vector<std::string> ListOtherParts(const ModelFolder& folder, const FamilyFiles& files,
+                                        std::span<const std::string> other_parts) {
+  std::vector<std::string> found;
+  for (const std::string& part : other_parts) {
+    const int64_t count = std::count_if(
+        folder.tensors().begin(), folder.tensors().end(),
+        [&](const auto& tensor) { return StripPrefix(files, tensor.first).starts_with(part); });
+    if (count > 0) found.push_back(absl::StrCat(count, " tensors of ", part));
+  }
+  return found;
+}
+
 absl::StatusOr<std::vector<MappedVariable>> MapVariables(const ModelFolder& folder,
                                                          const FamilyFiles& files,
                                                          std::span<const WantedVariable> variables,
-                                                         int64_t vocab, bool tied) {
-  ASSIGN_OR_RETURN(const Tensors tensors, StripPrefix(folder, files, tied));
-  std::set<std::string, std::less<>> used;
+                                                         int64_t vocab, bool tied,
+                                                         std::span<const std::string> other_parts) {
+  ASSIGN_OR_RETURN(const Tensors tensors, ListTensors(folder, files, tied, other_parts));
+  std::set<const FileTensor*> used;
   std::vector<MappedVariable> mapped;
   for (const WantedVariable& wanted : variables) {
     int64_t block = -1;
@@ -246,20 +302,25 @@ absl::StatusOr<std::vector<MappedVariable>> MapVariables(const ModelFolder& fold
     MappedVariable variable = {.name = wanted.name, .dims = wanted.dims, .vocab = vocab};
     for (const FilePart& part : ListParts(*row, wanted.dims)) {
       const std::string name = TensorName(part, block);
-      const auto it = tensors.find(name);
-      if (it == tensors.end()) return NoTensor(folder, files, tensors, name, wanted.name);
-      RETURN_IF_ERROR(CheckIndexed(folder, it->second));
-      RETURN_IF_ERROR(CheckTensor(it->second, TensorDims(part, wanted.dims, vocab)));
-      used.insert(name);
-      variable.parts.push_back(
-          {.part = part, .file = it->second.file, .tensor = it->second.tensor});
+      const absl::StatusOr<MappedPart> found = FindTensor(tensors, part, name, wanted.dims, vocab);
+      if (absl::IsNotFound(found.status())) {
+        return NoTensor(folder, files, tensors, name, wanted.name);
+      }
+      RETURN_IF_ERROR(found.status());
+      RETURN_IF_ERROR(CheckIndexed(folder, *found->tensor, *found->file));
+      used.insert(found->tensor);
+      if (found->scales != nullptr) {
+        RETURN_IF_ERROR(CheckIndexed(folder, *found->scales, *found->scales_file));
+        used.insert(found->scales);
+      }
+      variable.parts.push_back(*found);
     }
     mapped.push_back(std::move(variable));
   }
   const auto embedding = tensors.find(files.embedding), head = tensors.find(files.head);
   if (tied && embedding != tensors.end() && head != tensors.end()) {
     RETURN_IF_ERROR(CheckSame(embedding->second, head->second));
-    used.insert(std::string(files.head));
+    used.insert(head->second.tensor);
   }
   RETURN_IF_ERROR(CheckKnown(folder, files, tensors, used));
   return mapped;

@@ -60,14 +60,20 @@ struct WantedVariable {
 // The variables of a graph, in its order.
 std::vector<WantedVariable> ListVariables(const proto::Graph& graph);
 
+// How the names of the tensors of other parts of a model begin, without the prefix: parts for
+// images, and `further` blocks behind the first `blocks`.
+std::vector<std::string> NameOtherParts(const FamilyFiles& files, int64_t blocks, int64_t further);
+// The tensors of these parts: "437 tensors of vision_tower.".
+std::vector<std::string> ListOtherParts(const ModelFolder& folder, const FamilyFiles& files,
+                                        std::span<const std::string> other_parts);
+
 // Finds the parts of all variables. Names of files may have the family's prefix or not. An input
 // error names the first tensor that is missing, that is unknown, that has another shape or a type
 // that cannot be read, that occurs with prefix and without, or that an index leaves out. `vocab`:
 // the tokens of the files. `tied`: the head is the embedding; a folder that has both must have the
-// same values in them.
-absl::StatusOr<std::vector<MappedVariable>> MapVariables(const ModelFolder& folder,
-                                                         const FamilyFiles& files,
-                                                         std::span<const WantedVariable> variables,
-                                                         int64_t vocab, bool tied);
+// same values in them. Tensors of `other_parts` are ignored.
+absl::StatusOr<std::vector<MappedVariable>> MapVariables(
+    const ModelFolder& folder, const FamilyFiles& files, std::span<const WantedVariable> variables,
+    int64_t vocab, bool tied, std::span<const std::string> other_parts = {});
 
 }  // namespace oneflow

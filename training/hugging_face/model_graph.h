@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -31,8 +32,10 @@ absl::StatusOr<proto::Graph> BuildModelGraph(const HuggingFaceConfig& config,
 // The configuration of a graph of `oneflow model`: model_type, sizes and attributes. The ids of
 // tokens and the element type are not in a graph. An input error unless a model of that
 // configuration computes exactly what the graph does, but for what experts do in training alone:
-// capacities and losses of routers. It names the first op that differs.
-absl::StatusOr<HuggingFaceConfig> DescribeModelGraph(const proto::Graph& graph);
+// capacities and losses of routers. It names the first op that differs, or the numbers of which the
+// nearest type says others. `preferred`: the type where several compute the same.
+absl::StatusOr<HuggingFaceConfig> DescribeModelGraph(const proto::Graph& graph,
+                                                     std::string_view preferred = "");
 
 // Every number of the model that a graph computes, those that act in training alone among them;
 // built again, it is the graph. An input error where `oneflow model` makes no such graph.
@@ -40,6 +43,9 @@ absl::StatusOr<proto::Model> DescribeModel(const proto::Graph& graph);
 
 // The table of the tensors of a model's files.
 const FamilyFiles& FindFiles(const HuggingFaceConfig& config);
+
+// NameOtherParts of a model's files.
+std::vector<std::string> FindOtherParts(const HuggingFaceConfig& config);
 
 // MapVariables of the variables of the model's graph.
 absl::StatusOr<std::vector<MappedVariable>> MapModel(const ModelFolder& folder,

@@ -1,21 +1,22 @@
 #include "training/hugging_face/model_graph.h"
 
-#include <google/protobuf/text_format.h>
-
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "oneflow_core/base/strings.h"
+#include "oneflow_core/model/block_classes.h"
+#include "oneflow_core/model/families.h"
 #include "oneflow_core/model/model.h"
+#include "oneflow_core/recipe/field_text.h"
 
 namespace oneflow {
 namespace {
 
 HuggingFaceConfig Make(const std::string& type, const std::string& text) {
-  HuggingFaceConfig config = {.model_type = type};
-  REQUIRE(google::protobuf::TextFormat::ParseFromString(text, &config.model));
-  return config;
+  return {.model_type = type, .model = ClearTraining(MakeModel(text))};
 }
 
 HuggingFaceConfig Gpt2() {
@@ -44,6 +45,25 @@ std::vector<HuggingFaceConfig> Configs() {
   configs[4].model.set_window(16);
   configs.push_back(Llama("mixtral", "experts: 4 experts_per_token: 3 norm_topk_prob: true"));
   configs.push_back(Llama("qwen3_moe", "experts: 4 experts_per_token: 3 norm_topk_prob: false"));
+  configs.push_back(Llama("qwen2",
+                          "experts: 0 blocks { classes { name: 'a' } "
+                          "classes { name: 'b' numbers { window: 4 } } "
+                          "run { count: 1 index: 0 } run { count: 1 index: 1 } }"));
+  configs.push_back(Llama("llama", "experts: 0 proj_bias: true"));
+  configs.back().model.set_qkv_bias(true);
+  configs.push_back(Make("smollm3",
+                         "family: 'llama' layers: 6 hidden: 32 heads: 4 blocks { "
+                         "classes { name: 'rotary' } "
+                         "classes { name: 'plain' numbers { rotary_share: 0 } } "
+                         "run { count: 3 index: 0 } run { count: 1 index: 1 } }"));
+  for (const char* preset : {"gemma2-2b", "gemma2-27b"}) {
+    configs.push_back(Make("gemma2", absl::StrCat("family: 'gemma' preset: '", preset, "'")));
+  }
+  for (const char* preset : {"gemma3-270m", "gemma3-1b", "gemma3-27b"}) {
+    configs.push_back(Make("gemma3_text", absl::StrCat("family: 'gemma' preset: '", preset, "'")));
+  }
+  configs.push_back(Make("olmo2", "family: 'olmo' preset: 'olmo2-1b'"));
+  configs.push_back(Make("olmo3", "family: 'olmo' preset: 'olmo3-7b'"));
   return configs;
 }
 
@@ -85,6 +105,46 @@ TEST_CASE("ModelGraph: every number of a model is in its graph") {
     REQUIRE(described.ok());
     CHECK(described->DebugString() == model.DebugString());
   }
+  for (const Family& family : Families()) {
+    for (const Preset& preset : family.presets) {
+      INFO(preset.name);
+      proto::Model model = MakeModel(
+          absl::StrCat("family: '", ToAbsl(family.name), "' preset: '", preset.name, "'"));
+      model.set_layers(std::min<int64_t>(model.layers(), 8));
+      const proto::Graph graph = BuildModel(model);
+      const auto described = DescribeModel(graph);
+      INFO(described.status());
+      REQUIRE(described.ok());
+      CHECK(ListDifferences(model, *described).empty());
+    }
+  }
+}
+
+TEST_CASE("ModelGraph: blocks of equal numbers are a class") {
+  const auto text = [](const char* family, int64_t layers, const char* numbers) {
+    proto::Model model = MakeModel(absl::StrCat("family: '", family, "' ", numbers));
+    model.set_layers(layers);
+    const proto::Model described = DescribeModel(BuildModel(model)).value();
+    return FieldText(*FindRow(ModelRows(), "blocks"), described);
+  };
+  // A pattern that is cut at the end, one that is not repeated, and none.
+  constexpr char kGemma[] = "preset: 'gemma3-4b'", kDense[] = "preset: 'glm4.5'";
+  constexpr char kLocal[] = "5*local,full(theta=1000000 rope_scaling=linear:8 window=0)";
+  CHECK(text("gemma", 8, kGemma) == kLocal);
+  CHECK(text("gemma", 34, kGemma) == kLocal);
+  CHECK(text("gemma", 6, kGemma) == kLocal);
+  CHECK(text("gemma", 5, kGemma) == "none");
+  CHECK(text("glm", 6, kDense) == "3*dense(inner=12288 experts=0),*mixture");
+  CHECK(text("glm", 4, kDense) == "3*dense(inner=12288 experts=0),mixture");
+  CHECK(text("gpt_oss", 5, "preset: 'gpt-oss-20b'") == "local,full(window=0)");
+  CHECK(text("llama", 36, "preset: 'smollm3-3b'") == "3*rotary,plain(rotary_share=0)");
+  // Three classes of one kind.
+  CHECK(text("llama", 5,
+             "layers: 5 blocks { classes { name: 'a' numbers { window: 2 } } "
+             "classes { name: 'b' numbers { window: 3 } } "
+             "classes { name: 'c' } run { count: 1 index: 0 } "
+             "run { count: 2 index: 1 } run { count: 2 index: 2 } }") ==
+        "local(window=2),2*local2(window=3),*full");
 }
 
 TEST_CASE("ModelGraph: options") {
@@ -146,7 +206,7 @@ TEST_CASE("ModelGraph: a graph that computes something else is refused by the op
   proto::Graph gpt = *BuildModelGraph(Gpt2(), {});
   FindOp(gpt, "h.1.mlp.gelu")->set_kind("dropout");
   CHECK(Error(gpt) ==
-        "graph \"gpt2\": differs from GPT-2 of transformers, as `oneflow model` has it, in "
+        "graph \"gpt2\": differs from a model of the family gpt, as `oneflow model` makes it, in "
         "h.1.mlp.gelu: it is a dropout there, and a gelu here" +
             hint);
   gpt = *BuildModelGraph(Gpt2(), {});
@@ -168,46 +228,48 @@ TEST_CASE("ModelGraph: a graph that computes something else is refused by the op
                                            "there, and f: 500000 here"));
   llama = *BuildModelGraph(Llama("mistral"), {});
   (*FindOp(llama, "h.1.attn.core")->mutable_attr())["window"].set_i(8);
-  CHECK_THAT(Error(llama), Catch::Contains("in h.1.attn.core: its attribute window is i: 8 there, "
-                                           "and none here"));
+  // A window of some blocks is no mistake: it is a class of blocks.
+  CHECK(DescribeModelGraph(llama)->model_type == "smollm3");
 }
 
 TEST_CASE("ModelGraph: models without files of Hugging Face") {
   proto::Model gpt = MakeModel("family: 'gpt' preset: 'tiny'");
   gpt.set_bias(false);
-  CHECK(Error(BuildModel(gpt)) == "graph \"tiny\": has no biases, and GPT-2 of transformers has");
-  proto::Model llama = MakeModel("family: 'llama' preset: 'llama-tiny'");
-  llama.set_qkv_bias(true), llama.set_qk_norm(true);
-  CHECK_THAT(Error(BuildModel(llama)),
-             Catch::Contains("has biases of queries, keys and values, and "
-                             "norms of queries and keys"));
-  proto::Model mixture = MakeModel("family: 'llama' preset: 'llama-tiny'");
-  mixture.set_experts(4);
-  CHECK(DescribeModelGraph(BuildModel(mixture))->model_type == "mixtral");
-  const auto error = [&](auto change) {
-    proto::Model changed = mixture;
-    change(changed);
-    return Error(BuildModel(changed));
+  const std::string hint =
+      "that is known here, has not; export a model of `oneflow model` or `oneflow import` that has "
+      "none";
+  CHECK(Error(BuildModel(gpt)) ==
+        "graph \"tiny\": has bias=false, which gpt2, the nearest type of transformers " + hint);
+  const auto error = [&](const char* numbers) {
+    return Error(
+        BuildModel(MakeModel(absl::StrCat("family: 'llama' preset: 'llama-tiny' ", numbers))));
   };
-  CHECK(error([](proto::Model& c) { c.set_qkv_bias(true); }) ==
-        "graph \"llama-tiny\": has experts and biases of queries, keys and values; no model of "
-        "transformers that is known here has both; export a model of `oneflow model` or `oneflow "
-        "import`");
-  CHECK_THAT(error([](proto::Model& c) { c.set_shared_inner(16); }),
-             Catch::Contains("has experts and an MLP that every token takes; no model"));
-  CHECK_THAT(error([](proto::Model& c) { c.set_bias_rate(0.001); }),
-             Catch::Contains("has experts and biases of their choice; no model"));
-  CHECK_THAT(error([](proto::Model& c) { c.set_scores("sigmoid"); }), Catch::Contains("scores"));
-  CHECK_THAT(error([](proto::Model& c) { c.set_norm_topk_prob(false); }),
-             Catch::Contains("has experts and weights of choices that do not add up to 1, and no "
-                             "norms of queries and keys; no model"));
+  const auto lost = [&](const char* number, const char* type) {
+    return absl::StrCat("graph \"llama-tiny\": has ", number, ", which ", type,
+                        ", the nearest type of transformers ", hint);
+  };
+  const char* const mixture = "experts: 4 ";
+  const auto of_mixture = [&](const char* numbers) {
+    return error(absl::StrCat(mixture, numbers).c_str());
+  };
+  CHECK(error("qkv_bias: true qk_norm: true") == lost("qkv_bias=true", "qwen3"));
+  CHECK(error("sinks: true") == lost("sinks=true", "llama"));
+  CHECK(error("attention_cap: 30") == lost("attention_cap=30", "llama"));
+  CHECK(error("norms: 'both'") == lost("norms=both", "llama"));
+  CHECK(DescribeModelGraph(BuildModel(MakeModel("family: 'llama' preset: 'llama-tiny' experts: 4")))
+            ->model_type == "mixtral");
+  CHECK(of_mixture("qkv_bias: true") == lost("qkv_bias=true", "mixtral"));
+  CHECK(of_mixture("shared_inner: 16") == lost("shared_inner=16", "mixtral"));
+  CHECK(of_mixture("bias_rate: 0.001") == lost("bias_rate=0.001", "mixtral"));
+  CHECK(of_mixture("scores: 'sigmoid'") == lost("scores=sigmoid", "mixtral"));
+  CHECK(of_mixture("norm_topk_prob: false") == lost("norm_topk_prob=false", "mixtral"));
   proto::Graph other;
   other.set_name("other");
   CHECK_THAT(Error(other), Catch::StartsWith("graph \"other\": is no model of a family that has "
                                              "files of Hugging Face; "));
   proto::Graph partial = *BuildModelGraph(Llama("llama"), {});
   FindOp(partial, "h.0.mlp.gate.weight")->set_name("x");
-  CHECK_THAT(Error(partial), Catch::Contains("has no blocks of the family llama"));
+  CHECK_THAT(Error(partial), Catch::Contains("has no blocks of a decoder"));
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "training/hugging_face/named_model.h"
 
-#include <google/protobuf/util/message_differencer.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -14,6 +12,7 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/model/add_adapters.h"
+#include "oneflow_core/model/block_classes.h"
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/recipe/field_text.h"
@@ -27,7 +26,6 @@ namespace oneflow {
 namespace {
 
 namespace fs = std::filesystem;
-using google::protobuf::util::MessageDifferencer;
 
 // Numbers that may be said beside a configuration: all others are what it is read for.
 constexpr std::string_view kSaidBeside[] = {
@@ -96,7 +94,7 @@ std::string NameModel(const proto::Model& model, const std::string& type) {
       known->clear_preset();
       known->set_sequence(model.sequence());
       known->set_vocab(model.vocab());
-      if (MessageDifferencer::Equals(*known, model)) return preset.name;
+      if (ListDifferences(*known, model).empty()) return preset.name;
     }
   }
   return type;

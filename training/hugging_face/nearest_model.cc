@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <numeric>
@@ -125,11 +126,9 @@ void ChangeAttention(Approach& s) {
            [&] { a.head_dim = Even(a.head_dim); });
   s.Change(a.gated_attention, "gates of what attention gives, here none",
            [&] { a.gated_attention = false; });
-  s.Change(a.sinks, "a learned sink for each head of attention, here none",
-           [&] { a.sinks = false; });
   if (a.windowed_layers >= a.layers) a.windowed_layers = -1;
   if (a.windowed_layers == 0 || a.window == 0) a.window = 0, a.windowed_layers = -1;
-  s.Change(a.windowed_layers > 0,
+  s.Change(a.windowed_layers > 0 && !IsOnePattern(a),
            absl::StrCat("a window of ", a.window, " in ", PartText(a.windowed_layers, a.layers),
                         " layers, here no windows"),
            [&] { a.window = 0, a.windowed_layers = -1; });
@@ -139,11 +138,12 @@ void ChangeRotary(Approach& s) {
   Architecture& a = s.a;
   s.Change(a.positions != Positions::kRotary, PositionsText(a.positions) + ", here rotary ones",
            [&] { a.positions = Positions::kRotary, a.learned_rows = 0; });
-  s.Change(a.rotary_share != 1,
+  const auto rotated = std::llround(a.rotary_share * static_cast<double>(a.head_dim));
+  s.Change(rotated % 2 != 0 || rotated == 0,
            absl::StrFormat("rotary positions of %g %% of a head, here of all of it",
                            100 * a.rotary_share),
            [&] { a.rotary_share = 1; });
-  s.Change(a.unrotated_layers > 0,
+  s.Change(a.unrotated_layers > 0 && (a.unrotated_layers >= a.layers || !IsOnePattern(a)),
            absl::StrCat("no positions in ", PartText(a.unrotated_layers, a.layers),
                         " layers, here in none"),
            [&] { a.unrotated_layers = 0; });
@@ -175,7 +175,8 @@ void ChangeMlp(Approach& s) {
              a.inner = GatedWidth(a.inner), a.expert_inner = GatedWidth(a.expert_inner);
              if (a.shared_inner > 0) a.shared_inner = GatedWidth(a.shared_inner);
            });
-  s.Change(a.activation != kLlamaActivation,
+  s.Change(a.activation != kLlamaActivation && a.activation != kGptActivation &&
+               a.activation != kClampedActivation,
            absl::StrCat("the activation ", a.activation, ", here ", kLlamaActivation),
            [&] { a.activation = kLlamaActivation; });
 }
@@ -193,16 +194,14 @@ int64_t NearestExperts(const Architecture& a) {
 void ChangeExperts(Approach& s) {
   Architecture& a = s.a;
   const int64_t experts = NearestExperts(a);
-  s.Change(a.dense_layers > 0,
+  s.Change(a.dense_layers > 0 && !IsOnePattern(a),
            absl::StrCat("an MLP of width ", a.inner, " in place of experts in ",
                         PartText(a.dense_layers, a.layers), " layers, here ", experts,
                         " experts in all"),
            [&] { a.dense_layers = 0, a.experts = experts; });
-  a.inner = 0;
+  if (a.dense_layers == 0) a.inner = 0;
   s.Change(a.shared_gate, "a gate of the MLP beside the experts, here none",
            [&] { a.shared_gate = false; });
-  s.Change(a.router_bias, "biases of routers, here none", [&] { a.router_bias = false; });
-  s.Change(a.expert_bias, "biases of experts, here none", [&] { a.expert_bias = false; });
   s.Change(a.scores != "softmax" && a.scores != "sigmoid",
            absl::StrCat("scores of experts by ", a.scores, ", here softmax"),
            [&] { a.scores = "softmax"; });
@@ -210,14 +209,15 @@ void ChangeExperts(Approach& s) {
 
 void ChangeNorms(Approach& s, Norm norm) {
   Architecture& a = s.a;
+  const bool is_gpt = norm != Norm::kRms;
   s.Change(a.norm != norm, absl::StrCat(NormText(a.norm), ", here ", NormText(norm)),
            [&] { a.norm = norm; });
   s.Change(a.parallel, "attention and MLP in parallel, here one after the other",
            [&] { a.parallel = false; });
-  s.Change(a.norms_after, "norms of what a branch adds, here of what it reads",
+  s.Change(a.norms_after && is_gpt, "norms of what a branch adds, here of what it reads",
            [&] { a.norms_after = false; });
-  s.Change(a.block_norms != 2, absl::StrCat(a.block_norms, " norms in a block, here 2"),
-           [&] { a.block_norms = 2; });
+  s.Change(a.block_norms != 2 && (is_gpt || a.block_norms != 4 || a.norms_after),
+           absl::StrCat(a.block_norms, " norms in a block, here 2"), [&] { a.block_norms = 2; });
   s.Change(!a.final_norm, "no norm before the head, here one", [&] { a.final_norm = true; });
   s.Change(a.embedding_norm, "a norm of the embedding, here none",
            [&] { a.embedding_norm = false; });
@@ -236,7 +236,9 @@ void ChangeToGpt(Approach& s) {
   Architecture& a = s.a;
   ChangeAttention(s);
   s.Change(a.window > 0, absl::StrCat("a window of ", a.window, ", here none"),
-           [&] { a.window = 0; });
+           [&] { a.window = 0, a.windowed_layers = -1; });
+  s.Change(a.sinks, "a learned sink for each head of attention, here none",
+           [&] { a.sinks = false; });
   s.Change(a.qk_norm != QkNorm::kNone, "norms of queries and keys, here none",
            [&] { a.qk_norm = QkNorm::kNone; });
   const bool learned = a.positions == Positions::kLearned;
@@ -277,11 +279,9 @@ void ChangeToLlama(Approach& s) {
   Architecture& a = s.a;
   ChangeAttention(s);
   ChangeRotary(s);
-  s.Change(a.qk_norm == QkNorm::kOfAllHeads,
+  s.Change(a.norm_offset != 0 && a.qk_norm == QkNorm::kOfAllHeads,
            "weights of the norms of queries and keys for each head, here the same for all",
            [&] { a.qk_norm = QkNorm::kOfHead; });
-  s.Change(a.proj_bias, "a bias of the output of attention, here none",
-           [&] { a.proj_bias = false; });
   ChangeMlp(s);
   s.Change(a.mlp_bias, "biases of the MLP, here none", [&] { a.mlp_bias = false; });
   if (IsMixture(a)) {

@@ -76,45 +76,6 @@ constexpr PublicConfig kPublicConfigs[] = {
      R"("num_attention_heads":16,"num_key_value_heads":16,"head_dim":256,)"
      R"("intermediate_size":24576,"vocab_size":256000,"max_position_embeddings":8192,)"
      R"("hidden_act":"gelu_pytorch_tanh"})"},
-    {"gemma-2-2b",
-     R"({"model_type":"gemma2","num_hidden_layers":26,"hidden_size":2304,)"
-     R"("num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,)"
-     R"("intermediate_size":9216,"vocab_size":256000,"max_position_embeddings":8192,)"
-     R"("sliding_window":4096,"hidden_activation":"gelu_pytorch_tanh",)"
-     R"("attn_logit_softcapping":50.0,"final_logit_softcapping":30.0})"},
-    {"gemma-2-9b",
-     R"({"model_type":"gemma2","num_hidden_layers":42,"hidden_size":3584,)"
-     R"("num_attention_heads":16,"num_key_value_heads":8,"head_dim":256,)"
-     R"("intermediate_size":14336,"vocab_size":256000,"max_position_embeddings":8192,)"
-     R"("sliding_window":4096,"hidden_activation":"gelu_pytorch_tanh",)"
-     R"("attn_logit_softcapping":50.0,"final_logit_softcapping":30.0})"},
-    {"gemma-2-27b",
-     R"({"model_type":"gemma2","num_hidden_layers":46,"hidden_size":4608,)"
-     R"("num_attention_heads":32,"num_key_value_heads":16,"head_dim":128,)"
-     R"("intermediate_size":36864,"vocab_size":256000,"max_position_embeddings":8192,)"
-     R"("sliding_window":4096,"hidden_activation":"gelu_pytorch_tanh",)"
-     R"("attn_logit_softcapping":50.0,"final_logit_softcapping":30.0})"},
-    {"gemma-3-1b",
-     R"({"model_type":"gemma3_text","num_hidden_layers":26,"hidden_size":1152,)"
-     R"("num_attention_heads":4,"num_key_value_heads":1,"head_dim":256,)"
-     R"("intermediate_size":6912,"vocab_size":262144,"max_position_embeddings":32768,)"
-     R"("sliding_window":512,"sliding_window_pattern":6,)"
-     R"("hidden_activation":"gelu_pytorch_tanh","rope_theta":1000000})"},
-    {"olmo-2-7b",
-     R"({"model_type":"olmo2","num_hidden_layers":32,"hidden_size":4096,)"
-     R"("num_attention_heads":32,"num_key_value_heads":32,"intermediate_size":11008,)"
-     R"("vocab_size":100352,"max_position_embeddings":4096,"rope_theta":500000,)"
-     R"("rms_norm_eps":1e-06,"hidden_act":"silu","tie_word_embeddings":false})"},
-    {"olmo-2-13b",
-     R"({"model_type":"olmo2","num_hidden_layers":40,"hidden_size":5120,)"
-     R"("num_attention_heads":40,"num_key_value_heads":40,"intermediate_size":13824,)"
-     R"("vocab_size":100352,"max_position_embeddings":4096,"rope_theta":500000,)"
-     R"("rms_norm_eps":1e-06,"hidden_act":"silu","tie_word_embeddings":false})"},
-    {"olmo-2-32b",
-     R"({"model_type":"olmo2","num_hidden_layers":64,"hidden_size":5120,)"
-     R"("num_attention_heads":40,"num_key_value_heads":8,"intermediate_size":27648,)"
-     R"("vocab_size":100352,"max_position_embeddings":4096,"rope_theta":500000,)"
-     R"("rms_norm_eps":1e-06,"hidden_act":"silu","tie_word_embeddings":false})"},
     {"olmoe-1b-7b",
      R"({"model_type":"olmoe","num_hidden_layers":16,"hidden_size":2048,)"
      R"("num_attention_heads":16,"num_key_value_heads":16,"intermediate_size":1024,)"
@@ -149,15 +110,6 @@ constexpr PublicConfig kPublicConfigs[] = {
      R"("intermediate_size":13696,"vocab_size":151552,"max_position_embeddings":131072,)"
      R"("partial_rotary_factor":0.5,"attention_bias":true,"hidden_act":"silu",)"
      R"("tie_word_embeddings":false})"},
-    {"glm-4.5",
-     R"({"model_type":"glm4_moe","num_hidden_layers":92,"hidden_size":5120,)"
-     R"("num_attention_heads":96,"num_key_value_heads":8,"head_dim":128,)"
-     R"("intermediate_size":12288,"moe_intermediate_size":1536,"n_routed_experts":160,)"
-     R"("n_shared_experts":1,"num_experts_per_tok":8,"first_k_dense_replace":3,)"
-     R"("norm_topk_prob":true,"routed_scaling_factor":2.5,"use_qk_norm":true,)"
-     R"("attention_bias":true,"partial_rotary_factor":0.5,"vocab_size":151552,)"
-     R"("max_position_embeddings":131072,"rope_theta":1000000,"hidden_act":"silu",)"
-     R"("tie_word_embeddings":false})"},
     {"deepseek-v2-lite",
      R"({"model_type":"deepseek_v2","num_hidden_layers":27,"hidden_size":2048,)"
      R"("num_attention_heads":16,"num_key_value_heads":16,"intermediate_size":10944,)"
@@ -185,22 +137,6 @@ constexpr PublicConfig kPublicConfigs[] = {
      R"("v_head_dim":128,"vocab_size":163840,"max_position_embeddings":131072,)"
      R"("norm_topk_prob":true,"routed_scaling_factor":2.827,"scoring_func":"sigmoid",)"
      R"("rope_theta":50000,"hidden_act":"silu","tie_word_embeddings":false})"},
-    {"gpt-oss-20b",
-     R"({"model_type":"gpt_oss","num_hidden_layers":24,"hidden_size":2880,)"
-     R"("num_attention_heads":64,"num_key_value_heads":8,"head_dim":64,)"
-     R"("intermediate_size":2880,"num_local_experts":32,"num_experts_per_tok":4,)"
-     R"("sliding_window":128,"vocab_size":201088,"max_position_embeddings":131072,)"
-     R"("attention_bias":true,"rope_theta":150000,"rope_scaling":{"rope_type":"yarn",)"
-     R"("factor":32.0,"original_max_position_embeddings":4096},"hidden_act":"silu",)"
-     R"("tie_word_embeddings":false})"},
-    {"gpt-oss-120b",
-     R"({"model_type":"gpt_oss","num_hidden_layers":36,"hidden_size":2880,)"
-     R"("num_attention_heads":64,"num_key_value_heads":8,"head_dim":64,)"
-     R"("intermediate_size":2880,"num_local_experts":128,"num_experts_per_tok":4,)"
-     R"("sliding_window":128,"vocab_size":201088,"max_position_embeddings":131072,)"
-     R"("attention_bias":true,"rope_theta":150000,"rope_scaling":{"rope_type":"yarn",)"
-     R"("factor":32.0,"original_max_position_embeddings":4096},"hidden_act":"silu",)"
-     R"("tie_word_embeddings":false})"},
     {"llama-4-scout-17b",
      R"({"model_type":"llama4_text","num_hidden_layers":48,"hidden_size":5120,)"
      R"("num_attention_heads":40,"num_key_value_heads":8,"head_dim":128,)"
@@ -232,11 +168,6 @@ constexpr PublicConfig kPublicConfigs[] = {
      R"("linear_value_head_dim":128,"linear_conv_kernel_dim":4,"partial_rotary_factor":0.25,)"
      R"("vocab_size":151936,"max_position_embeddings":262144,"rope_theta":10000000,)"
      R"("hidden_act":"silu","tie_word_embeddings":false})"},
-    {"smollm3-3b",
-     R"({"model_type":"smollm3","num_hidden_layers":36,"hidden_size":2048,)"
-     R"("num_attention_heads":16,"num_key_value_heads":4,"intermediate_size":11008,)"
-     R"("vocab_size":128256,"max_position_embeddings":65536,"rope_theta":5000000,)"
-     R"("no_rope_layer_interval":4,"hidden_act":"silu","tie_word_embeddings":true})"},
     {"minitron-8b",
      R"({"model_type":"nemotron","num_hidden_layers":32,"hidden_size":4096,)"
      R"("num_attention_heads":48,"num_key_value_heads":8,"head_dim":128,)"

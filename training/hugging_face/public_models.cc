@@ -18,7 +18,8 @@ constexpr std::string_view kTuning[] = {
     "instruct", "base",  "hf",   "chat", "it",   "pt",      "meta", "preview", "thinking",
     "math",     "coder", "fp8",  "bf16", "awq",  "deduped", "2407", "2411",    "2501",
     "2506",     "2507",  "1124", "0325", "0528", "0324",    "1m",   "v1.0",    "intermediate",
-    "step",     "1431k", "3t",   "16e",  "128e", "early",   "v1"};
+    "step",     "1431k", "3t",   "16e",  "128e", "early",   "v1",   "0425",    "1025",
+    "1125",     "think", "sft",  "dpo",  "rlvr"};
 
 // Names whose shape is that of another, in the form of Normalize.
 struct Alias {

@@ -9,6 +9,7 @@
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
 #include "training/hugging_face/architecture_reader.h"
+#include "training/hugging_face/decoder_config.h"
 #include "training/hugging_face/strict_json.h"
 
 namespace oneflow {
@@ -108,14 +109,9 @@ void ReadRotations(ArchitectureReader& r, const std::string& where) {
     a.theta = rope.Number("rope_theta", a.theta);
     a.rotary_share = rope.Number("partial_rotary_factor", a.rotary_share);
     const std::string type = rope.String(rope.Has("rope_type") ? "rope_type" : "type", "default");
-    if (type == "llama3") {
-      a.rope_scaling.set_factor(rope.Number("factor"));
-      a.rope_scaling.set_low(rope.Number("low_freq_factor"));
-      a.rope_scaling.set_high(rope.Number("high_freq_factor"));
-      a.rope_scaling.set_positions(rope.Size("original_max_position_embeddings"));
-    } else if (type != "default") {
-      a.other_scaling = type;
-    }
+    if (type == "default") continue;
+    const bool mixed = rope.Has("mscale") || rope.Has("mscale_all_dim");
+    if (mixed || !ReadRopeScaling(rope, type, a.sequence, a.rope_scaling)) a.other_scaling = type;
     r.fields.Keep(rope.status());
   }
 }
@@ -160,8 +156,7 @@ void ReadMixture(ArchitectureReader& r) {
       r.Count({"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"}, 0);
   a.shared_inner = r.Count({"shared_expert_intermediate_size", "shared_intermediate_size"},
                            shared * a.expert_inner);
-  const double scale = r.Number({"routed_scaling_factor"}, 1);
-  if (scale != 1) r.Differ(absl::StrCat("outputs of experts times ", scale, ", here 1"));
+  a.routed_scale = r.Number({"routed_scaling_factor"}, 1);
   const int64_t groups = r.Count({"n_group"}, 1), limit = r.Count({"topk_group"}, 1);
   if (groups > 1 && limit < groups) {
     r.Differ(

@@ -36,6 +36,11 @@ int64_t LittleEndian(std::span<const std::byte> bytes) {
   return static_cast<int64_t>(value);
 }
 
+// The bytes from the first of `count` elements to the last, of which each `step`-th is taken.
+int64_t SpannedBytes(size_t count, int64_t step, int64_t element) {
+  return (static_cast<int64_t>(count - 1) * step + 1) * element;
+}
+
 // ", and begins with "<!DOCTYP"", of a length that is none: a page of an error, for instance.
 std::string DescribeText(std::string_view start) {
   const bool text = std::all_of(start.begin(), start.end(), [](unsigned char c) {
@@ -124,16 +129,31 @@ absl::StatusOr<const FileTensor*> SafetensorsFile::Find(std::string_view name) c
   return absl::NotFoundError(path_ + ": has no tensor " + Quoted(name));
 }
 
-absl::Status SafetensorsFile::Read(const FileTensor& tensor, int64_t first,
-                                   std::span<float> values) const {
+absl::Status SafetensorsFile::Read(const FileTensor& tensor, int64_t first, std::span<float> values,
+                                   int64_t step) const {
   if (!tensor.type) {
     return InputError(path_ + ": tensor " + Quoted(tensor.name),
                       "has elements of type " + tensor.type_name, "save it as F32, BF16 or F16");
   }
   const int64_t element = ElementBytes(*tensor.type);
-  CHECK(first >= 0 && first + static_cast<int64_t>(values.size()) <=
-                          tensor.bytes / std::max<int64_t>(element, 1));
+  if (values.empty()) return absl::OkStatus();
+  CHECK(first >= 0 && first * element + SpannedBytes(values.size(), step, element) <= tensor.bytes);
   int64_t offset = data_ + tensor.offset + first * element;
+  if (step > 1) {
+    std::vector<std::byte> bytes;
+    while (!values.empty()) {
+      const auto chunk = values.first(std::min(values.size(), kChunkElements / step));
+      bytes.resize(SpannedBytes(chunk.size(), step, element));
+      RETURN_IF_ERROR(ReadBytes(offset, bytes));
+      for (size_t i = 1; i < chunk.size(); ++i) {
+        std::memcpy(&bytes[i * element], &bytes[i * step * element], element);
+      }
+      Widen(*tensor.type, std::span(bytes).first(chunk.size() * element), chunk);
+      offset += static_cast<int64_t>(chunk.size()) * step * element;
+      values = values.subspan(chunk.size());
+    }
+    return absl::OkStatus();
+  }
   if (*tensor.type == FileType::kF32) return ReadBytes(offset, std::as_writable_bytes(values));
   // Each chunk is read into the upper half of its values and widened from there on.
   while (!values.empty()) {
@@ -145,6 +165,12 @@ absl::Status SafetensorsFile::Read(const FileTensor& tensor, int64_t first,
     values = values.subspan(chunk.size());
   }
   return absl::OkStatus();
+}
+
+absl::Status SafetensorsFile::ReadBytes(const FileTensor& tensor, int64_t first,
+                                        std::span<std::byte> bytes) const {
+  CHECK(first >= 0 && first + static_cast<int64_t>(bytes.size()) <= tensor.bytes);
+  return ReadBytes(data_ + tensor.offset + first, bytes);
 }
 
 absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Create(
@@ -165,25 +191,36 @@ absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Create(
   return SafetensorsWriter(std::move(file), static_cast<int64_t>(bytes.size()), std::move(tensors));
 }
 
-absl::Status SafetensorsWriter::Write(size_t index, int64_t first, std::span<const float> values) {
+absl::Status SafetensorsWriter::Write(size_t index, int64_t first, std::span<const float> values,
+                                      int64_t step) {
   const FileTensor& tensor = tensors_[index];
   const int64_t element = ElementBytes(*tensor.type);
-  CHECK(first >= 0 && (first + static_cast<int64_t>(values.size())) * element <= tensor.bytes);
+  if (values.empty()) return absl::OkStatus();
+  CHECK(first >= 0 && first * element + SpannedBytes(values.size(), step, element) <= tensor.bytes);
   int64_t offset = data_ + tensor.offset + first * element;
   while (!values.empty()) {
-    const auto chunk = values.first(std::min(values.size(), kChunkElements));
+    const auto chunk = values.first(std::min(values.size(), kChunkElements / step));
     buffer_.resize(std::max(buffer_.size(), chunk.size() * element));
     const auto bytes = std::span(buffer_).first(chunk.size() * element);
     if (const auto bad = Narrow(*tensor.type, chunk, bytes)) {
       return InputError(
           "tensor " + Quoted(tensor.name),
-          absl::StrCat("element ", first + static_cast<int64_t>(*bad), " is ", chunk[*bad],
+          absl::StrCat("element ", first + static_cast<int64_t>(*bad) * step, " is ", chunk[*bad],
                        ", which ", std::string(Name(*tensor.type)), " cannot hold"),
           "write another type, such as f32");
     }
-    RETURN_IF_ERROR(file_.WriteAt(offset, bytes));
-    offset += static_cast<int64_t>(bytes.size());
-    first += static_cast<int64_t>(chunk.size());
+    if (step > 1) {
+      between_.resize(SpannedBytes(chunk.size(), step, element));
+      RETURN_IF_ERROR(file_.ReadAt(offset, between_));
+      for (size_t i = 0; i < chunk.size(); ++i) {
+        std::memcpy(&between_[i * step * element], &bytes[i * element], element);
+      }
+      RETURN_IF_ERROR(file_.WriteAt(offset, between_));
+    } else {
+      RETURN_IF_ERROR(file_.WriteAt(offset, bytes));
+    }
+    first += static_cast<int64_t>(chunk.size()) * step;
+    offset += static_cast<int64_t>(chunk.size()) * step * element;
     values = values.subspan(chunk.size());
   }
   return absl::OkStatus();

@@ -39,9 +39,12 @@ class SafetensorsFile {
   // NOT_FOUND if there is no such tensor.
   absl::StatusOr<const FileTensor*> Find(std::string_view name) const;
 
-  // Elements [first, first + values.size()) of a tensor of this file, row-major, as f32. Requires
-  // that the tensor has them. An input error if its type is none of FileType. Thread-safe.
-  absl::Status Read(const FileTensor& tensor, int64_t first, std::span<float> values) const;
+  // Elements first, first + step, ... of a tensor of this file, row-major, as f32. Requires that
+  // the tensor has them. An input error if its type is none of FileType. Thread-safe.
+  absl::Status Read(const FileTensor& tensor, int64_t first, std::span<float> values,
+                    int64_t step = 1) const;
+  // Bytes of a tensor of any type. Requires that the tensor has them. Thread-safe.
+  absl::Status ReadBytes(const FileTensor& tensor, int64_t first, std::span<std::byte> bytes) const;
 
  private:
   SafetensorsFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
@@ -63,9 +66,10 @@ class SafetensorsWriter {
 
   const std::vector<FileTensor>& tensors() const { return tensors_; }
 
-  // Writes elements [first, first + values.size()) of tensor `index`, in any order. An input error
-  // names a finite value that its type cannot hold. Requires that the tensor has them.
-  absl::Status Write(size_t index, int64_t first, std::span<const float> values);
+  // Writes elements first, first + step, ... of tensor `index`, in any order, and leaves those
+  // between as they are. An input error names a finite value that its type cannot hold. Requires
+  // that the tensor has them.
+  absl::Status Write(size_t index, int64_t first, std::span<const float> values, int64_t step = 1);
   // Makes the file durable. Requires that every element was written.
   absl::Status Finish();
 
@@ -76,7 +80,7 @@ class SafetensorsWriter {
   DurableFile file_;
   int64_t data_;
   std::vector<FileTensor> tensors_;
-  std::vector<std::byte> buffer_;
+  std::vector<std::byte> buffer_, between_;
 };
 
 }  // namespace oneflow

@@ -21,8 +21,11 @@ using Values = std::map<std::string, std::string, std::less<>>;
 constexpr std::string_view kKept[] = {"architectures", "attention_dropout", "bos_token_id",
                                       "eos_token_id", "use_cache"};
 // Keys that say what ConfigText says with others.
-constexpr std::string_view kOther[] = {"layer_types", "num_local_experts", "partial_rotary_factor",
-                                       "rope_parameters"};
+constexpr std::string_view kOther[] = {"experts_per_token", "layer_types",
+                                       "num_local_experts", "partial_rotary_factor",
+                                       "rope_parameters",   "sliding_window_pattern"};
+// Of weights that are written otherwise.
+constexpr std::string_view kQuantization = "quantization_config";
 // Keys that are not added where they are missing.
 constexpr std::string_view kTypeFields[] = {"dtype", "torch_dtype"};
 
@@ -43,7 +46,7 @@ std::string Replace(std::string_view text, Values values) {
     if (it != values.end()) {
       add(member.key, it->second);
       values.erase(it);
-    } else if (!describes || !Contains(kOther, member.key)) {
+    } else if (member.key != kQuantization && (!describes || !Contains(kOther, member.key))) {
       add(member.key, member.value);
     }
   }
@@ -73,7 +76,11 @@ std::string UpdateConfigText(std::string_view original, const HuggingFaceConfig&
       values[std::string(member.key)] = member.value;
     }
   }
-  return values.empty() ? std::string(original) : Replace(original, std::move(values));
+  const auto members = ListMembers(original);
+  const bool quantized = std::ranges::any_of(
+      members, [](const JsonMember& member) { return member.key == kQuantization; });
+  return values.empty() && !quantized ? std::string(original)
+                                      : Replace(original, std::move(values));
 }
 
 }  // namespace oneflow

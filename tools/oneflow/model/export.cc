@@ -47,10 +47,10 @@ constexpr char kConfig[] = "config.json", kTokenizerConfig[] = "tokenizer_config
 absl::StatusOr<HuggingFaceConfig> DescribeCheckpoint(const CheckpointReader& reader,
                                                      const proto::Graph& graph,
                                                      const std::string& where) {
-  absl::StatusOr<HuggingFaceConfig> described = DescribeModelGraph(graph);
+  const ModelNotes& notes = reader.notes();
+  absl::StatusOr<HuggingFaceConfig> described = DescribeModelGraph(graph, notes.model_type);
   if (!described.ok()) return Annotate(described.status(), where);
   HuggingFaceConfig config = *std::move(described);
-  const ModelNotes& notes = reader.notes();
   if (notes.vocab > config.model.vocab()) {
     return InputError(where,
                       absl::StrCat("its notes have ", notes.vocab, " tokens, and its graph ",
@@ -62,8 +62,7 @@ absl::StatusOr<HuggingFaceConfig> DescribeCheckpoint(const CheckpointReader& rea
   // A mistral without a window computes the same as a llama, and any heads may be its own: releases
   // 5 of transformers refuse a llama whose heads do not divide its width.
   const bool divides = config.model.hidden() % config.model.heads() == 0;
-  if (config.model_type == "llama" &&
-      (notes.model_type == "mistral" || (notes.model_type != "llama" && !divides))) {
+  if (config.model_type == "llama" && notes.model_type.empty() && !divides) {
     config.model_type = "mistral";
   }
   config.end_ids = notes.end_ids;
@@ -78,8 +77,8 @@ struct Shard {
   int64_t bytes = 0;
 };
 
-// A tensor to write: of part `part` of variable `variable`.
-struct PlannedTensor {
+// Where part `part` of variable `variable` is written: to tensor `index` of a shard.
+struct PlannedPart {
   size_t variable = 0, part = 0;
   size_t shard = 0, index = 0;
 };
@@ -87,7 +86,8 @@ struct PlannedTensor {
 struct ExportPlan {
   std::vector<MappedVariable> variables;
   std::vector<Shard> shards;
-  std::vector<PlannedTensor> tensors;
+  std::vector<PlannedPart> parts;
+  size_t tensors = 0;
   int64_t bytes = 0;
 };
 
@@ -107,6 +107,7 @@ absl::StatusOr<ExportPlan> PlanExport(const proto::Graph& graph, const HuggingFa
                                       const ExportTypes& types, int64_t shard_bytes) {
   const FamilyFiles& files = FindFiles(config);
   ExportPlan plan;
+  std::map<std::string, PlannedPart> planned;  // by the name of the tensor: parts may share one
   for (const WantedVariable& wanted : ListVariables(graph)) {
     int64_t block = -1;
     const VariableParts* const row = FindParts(files, wanted.name, &block);
@@ -116,25 +117,32 @@ absl::StatusOr<ExportPlan> PlanExport(const proto::Graph& graph, const HuggingFa
     MappedVariable variable = {
         .name = wanted.name, .dims = wanted.dims, .vocab = config.model.vocab()};
     for (const FilePart& part : ListParts(*row, wanted.dims)) {
-      std::string name = FileName(files, TensorName(part, block));
+      const std::string name = FileName(files, TensorName(part, block));
+      PlannedPart at = {plan.variables.size(), variable.parts.size()};
+      variable.parts.push_back({.part = part});
+      if (const auto it = planned.find(name); it != planned.end()) {
+        at.shard = it->second.shard, at.index = it->second.index;
+        plan.parts.push_back(at);
+        continue;
+      }
       const FileType type = types.Find(name);
-      FileTensor tensor = {.name = std::move(name),
-                           .type = type,
-                           .dims = TensorDims(part, wanted.dims, config.model.vocab())};
+      FileTensor tensor = {
+          .name = name, .type = type, .dims = TensorDims(part, wanted.dims, config.model.vocab())};
       const int64_t bytes = Product(tensor.dims) * ElementBytes(type);
       if (plan.shards.empty() || plan.shards.back().bytes + bytes > shard_bytes) {
         if (plan.shards.empty() || !plan.shards.back().tensors.empty()) plan.shards.emplace_back();
       }
       Shard& shard = plan.shards.back();
-      plan.tensors.push_back({plan.variables.size(), variable.parts.size(), plan.shards.size() - 1,
-                              shard.tensors.size()});
+      at.shard = plan.shards.size() - 1, at.index = shard.tensors.size();
+      plan.parts.push_back(at);
+      planned[name] = at;
       shard.tensors.push_back(std::move(tensor));
       shard.bytes += bytes;
       plan.bytes += bytes;
-      variable.parts.push_back({.part = part});
     }
     plan.variables.push_back(std::move(variable));
   }
+  plan.tensors = planned.size();
   for (size_t i = 0; i < plan.shards.size(); ++i) {
     plan.shards[i].name =
         plan.shards.size() == 1
@@ -215,7 +223,7 @@ absl::Status WriteModel(const std::string& dir, const CheckpointReader& reader,
         SafetensorsWriter::Create(dir + "/" + shard.name, {{"format", "pt"}}, shard.tensors));
     writers.push_back(std::move(writer));
   }
-  for (const PlannedTensor& planned : plan.tensors) {
+  for (const PlannedPart& planned : plan.parts) {
     MappedPart& part = plan.variables[planned.variable].parts[planned.part];
     part.writer = &writers[planned.shard];
     part.index = planned.index;
@@ -297,12 +305,12 @@ absl::Status Export(const Arguments& args) {
   ASSIGN_OR_RETURN(NewFolder folder, NewFolder::Make(out));
   RETURN_IF_ERROR(WriteModel(folder.path(), *reader, config, adapters, plan));
   RETURN_IF_ERROR(folder.Finish());
-  return Print(absl::StrCat(out, ": ", config.model_type, ", ", plan.tensors.size(), " tensors of ",
+  return Print(absl::StrCat(out, ": ", config.model_type, ", ", plan.tensors, " tensors of ",
                             config.dtype, ", ", plan.bytes, " bytes in ", plan.shards.size(),
                             plan.shards.size() == 1 ? " file\n" : " files\n"),
                {{"folder", out},
                 {"model_type", config.model_type},
-                {"tensors", plan.tensors.size()},
+                {"tensors", plan.tensors},
                 {"bytes", plan.bytes},
                 {"dtype", config.dtype},
                 {"files", plan.shards.size()}});

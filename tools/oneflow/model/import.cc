@@ -48,12 +48,12 @@ absl::Status CheckNew(const std::string& dir) {
 // Values that are not finite are imported as they are, and reported.
 absl::Status CheckFinitePart(const MappedPart& part) {
   const FileTensor& tensor = *part.tensor;
-  const int64_t elements = Product(tensor.dims);
+  const int64_t elements = CountElements(part);
   std::vector<float> values(std::min(elements, kSliceElements));
   int64_t infinite = 0, nans = 0;
   for (int64_t first = 0; first < elements; first += kSliceElements) {
     const auto chunk = std::span(values).first(std::min(elements - first, kSliceElements));
-    RETURN_IF_ERROR(part.file->Read(tensor, first, chunk));
+    RETURN_IF_ERROR(ReadPart(part, first, /*step=*/1, chunk));
     for (const float value : chunk) {
       infinite += std::isinf(value) ? 1 : 0;
       nans += std::isnan(value) ? 1 : 0;
@@ -178,6 +178,10 @@ absl::Status Import(const Arguments& args) {
   if (!weights->left().empty()) {
     PrintNotice(
         absl::StrCat("not imported from ", from, ": ", absl::StrJoin(weights->left(), ", ")));
+  }
+  if (const size_t packed = CountMxfp4(variables); packed > 0) {
+    PrintNotice(absl::StrCat("dequantised from MXFP4 to bf16, in which `export` writes them: ",
+                             packed, packed == 1 ? " tensor" : " tensors"));
   }
   int64_t parameters = 0;
   for (const MappedVariable& variable : variables) parameters += Product(variable.dims);

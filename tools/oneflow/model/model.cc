@@ -141,7 +141,7 @@ absl::Status WriteModelFiles(const Arguments& args) {
 
 Verb ModelVerb() {
   return {
-      verbs::kModel, "write the logical graph of a GPT or a Llama",
+      verbs::kModel, "write the logical graph of a model",
       "oneflow model gpt --preset=gpt2-124m --out=gpt.textproto\n"
       "oneflow model gpt --layers=4 --heads=4 --hidden=128 --sequence=64 --vocab=256 "
       "--bias=false --out=small.textproto\n"
@@ -150,7 +150,7 @@ Verb ModelVerb() {
       "oneflow model llama --preset=llama3.1-8b --sequence=8192 --out=llama.textproto\n"
       "oneflow model --from=Qwen/Qwen2.5-7B --sequence=4096 --out=qwen.textproto\n"
       "oneflow model --from=Qwen/Qwen2.5-7B --lora=rank:16,targets:attn+mlp --out=lora.textproto\n",
-      WriteModelFiles, /*words=*/"gpt|llama"};
+      WriteModelFiles, /*words=*/"gpt|llama|gemma|gpt_oss|olmo|glm"};
 }
 
 }  // namespace oneflow

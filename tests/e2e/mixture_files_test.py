@@ -1,0 +1,109 @@
+"""Files of gpt-oss in MXFP4, and of GLM 4.5 with blocks that predict later tokens, through `oneflow import`, `train` and `export`."""
+import array
+import json
+import math
+import random
+import unittest
+
+from tests.e2e.hugging_face_case import FIXTURES, Case
+from tools.hf_checks import files
+
+NUMBERS = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
+NUMBERS += [-x for x in NUMBERS]
+
+
+def pack(tensors, name, seed, scales=(0, 1, 100, 119, 120, 127, 240)):
+    """Replaces a tensor [experts, in, out] with one in MXFP4 of random numbers; returns its values, in this order."""
+    _, (experts, ins, outs), _ = tensors.pop(name)
+    draw = random.Random(seed)
+    count = experts * outs * ins
+    bits = [draw.randrange(16) for _ in range(count)]
+    scales = [draw.choice(scales) for _ in range(count // 32)]
+    blocks = bytes(bits[i] | bits[i + 1] << 4 for i in range(0, count, 2))
+    tensors[name + "_blocks"] = ("U8", [experts, outs, ins // 32, 16], blocks)
+    tensors[name + "_scales"] = ("U8", [experts, outs, ins // 32], bytes(scales))
+    return [math.ldexp(NUMBERS[bits[n]], scales[n // 32] - 127)
+            for e in range(experts) for i in range(ins) for n in range((e * outs) * ins + i, (e + 1) * outs * ins, ins)]
+
+
+class Mxfp4Test(Case):
+    def test_experts_are_dequantised_and_written_as_bf16(self):
+        values = {}
+
+        def change(tensors):
+            for seed, name in enumerate([name for name in tensors if name.endswith(("gate_up_proj", "down_proj"))]):
+                values[name] = pack(tensors, name, seed)
+
+        self.copy("gpt_oss", change=change, quantization_config={"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]})
+        out, error = self.run_here("import", "--from=model", "--out=imported")
+        self.assertIn("dequantised from MXFP4 to bf16, in which `export` writes them: 4 tensors", error)
+        self.assertIn(", from bf16; ", out)
+        variables = files.read_variables(files.step_folder(self.dir + "/imported"))
+        for block in (0, 1):
+            both = values[f"model.layers.{block}.mlp.experts.gate_up_proj"]
+            for first, name in enumerate(("gate", "up")):
+                dims, ours = variables[f"h.{block}.mlp.experts.{name}.weight"]
+                self.assertEqual((dims, list(ours)), ([4, 32, 32], both[first::2]))
+            self.assertEqual(list(variables[f"h.{block}.mlp.experts.proj.weight"][1]),
+                             values[f"model.layers.{block}.mlp.experts.down_proj"])
+        self.run_here("export", "--checkpoint=imported", "--out=exported")
+        exported, original = files.read_model(self.dir + "/exported"), files.read_model(FIXTURES + "/gpt_oss")
+        for name, (dtype, shape, data) in exported.items():
+            self.assertEqual((dtype, shape), original[name][:2])
+            self.assertEqual(files.floats(dtype, data), array.array("f", values[name]) if name in values
+                             else files.floats(dtype, original[name][2]))
+        self.assertEqual(exported.keys(), original.keys())
+        self.assertNotIn("quantization_config", self.config("exported"))
+        self.assertEqual(self.config("exported"), {k: v for k, v in self.config("model").items() if k != "quantization_config"})
+        self.run_here("import", "--from=exported", "--out=back")
+        self.assertEqual(files.read_variables(files.step_folder(self.dir + "/back")), variables)
+
+    def test_what_does_not_fit_is_refused(self):
+        def lose(tensors):
+            pack(tensors, "model.layers.1.mlp.experts.down_proj", 0)
+            del tensors["model.layers.1.mlp.experts.down_proj_scales"]
+
+        self.refuse(['has no tensor "model.layers.1.mlp.experts.down_proj", for variable h.1.mlp.experts.proj.weight, but',
+                     "_blocks", "its weights are quantized"], "import", "--from=" + self.copy("gpt_oss", change=lose), "--out=x")
+        self.refuse(['"quantization_config"', "fp8", "is not supported"], "import",
+                    "--from=" + self.copy("gpt_oss", quantization_config={"quant_method": "fp8"}), "--out=x")
+
+
+class MeshTest(Case):
+    def losses(self, folder, mesh):
+        self.run_here("train", "--init_from=" + folder, "--mesh=" + mesh, "--data=text.txt", "--tokenizer=bytes", "--batch=4",
+                      "--steps=2", "--metrics=metrics.jsonl")
+        with open(self.dir + "/metrics.jsonl", encoding="utf-8") as file:
+            return [json.loads(line)["loss"] for line in file if '"loss"' in line]
+
+    def test_devices_read_their_parts_of_the_files(self):
+        def change(tensors):
+            pack(tensors, "model.layers.1.mlp.experts.gate_up_proj", 0, scales=[124, 125, 126])
+
+        self.write("text.txt", "some words to learn from. " * 50)
+        self.copy("gpt_oss", change=change)
+        for folder, meshes in ("model", ("expert=2", "tensor=2")), (FIXTURES + "/glm4_moe", ("data=2,expert=2", "pipe=2")):
+            one = self.losses(folder, "data=1")
+            for mesh in meshes:
+                for loss, other in zip(one, self.losses(folder, mesh), strict=True):
+                    self.assertAlmostEqual(loss, other, delta=1e-5 * loss)
+
+
+class FurtherBlocksTest(Case):
+    def test_blocks_behind_the_last_are_listed_and_left(self):
+        def add(tensors):
+            for name in "eh_proj.weight", "mlp.gate.weight":
+                tensors["model.layers.2." + name] = ("F32", [1], bytes(4))
+
+        self.copy("glm4_moe", change=add)
+        error = self.run_here("import", "--from=model", "--out=imported")[1]
+        self.assertIn("not imported from model: 2 tensors of layers.2.", error)
+        self.run_here("export", "--checkpoint=imported", "--out=exported")
+        self.assertEqual(files.read_model(self.dir + "/exported"), files.read_model(FIXTURES + "/glm4_moe"))
+        self.copy("glm4_moe", change=add, num_nextn_predict_layers=0)
+        self.refuse(['has tensor "model.layers.2.eh_proj.weight"', "which the model of config.json does not have"],
+                    "import", "--from=model", "--out=x")
+
+
+if __name__ == "__main__":
+    unittest.main()

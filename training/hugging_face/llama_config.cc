@@ -1,0 +1,282 @@
+// config.json of Llama, Mistral, Mixtral, Qwen and SmolLM.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/model/block_classes.h"
+#include "training/hugging_face/decoder_config.h"
+#include "training/hugging_face/model_types.h"
+
+namespace oneflow {
+namespace {
+
+using LlamaJson = ModelType::Json;
+
+constexpr double kLlamaTheta = 10000, kMixtralTheta = 1000000, kSmolTheta = 2000000;
+
+// The layers whose attention is limited to a window: those of `windows`, but for what "layer_types"
+// says. `uses`: the model looks at windows at all.
+void ReadLlamaWindows(ConfigFields& fields, bool uses, std::vector<bool> windows,
+                      std::vector<proto::Model>& own) {
+  const bool listed = ReadLayerTypes(fields, windows);
+  if (std::find(windows.begin(), windows.end(), true) == windows.end()) return;
+  if (listed && !uses) {
+    return fields.Refuse("layer_types", "has windows that the model does not use");
+  }
+  // Its default differs between releases of transformers.
+  constexpr const char* kWindow = "sliding_window";
+  if (!fields.Contains(kWindow)) return fields.Refuse(kWindow, "is missing");
+  if (!fields.Has(kWindow)) return;
+  const int64_t window = fields.Size(kWindow);
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (windows[i]) own[i].set_window(window);
+  }
+}
+
+void ReadLikeLlama(ConfigFields& fields, double theta, proto::Model& model) {
+  ReadSizes(fields, model);
+  ReadRotary(fields, theta, model);
+  fields.Require("hidden_act", "silu");
+  fields.Require("mlp_bias", false);
+}
+
+void WriteLikeLlama(const proto::Model& model, LlamaJson& json) {
+  json["hidden_act"] = "silu";
+  WriteSizes(model, json);
+  WriteRotary(model, json);
+}
+
+void ReadLlama(ConfigFields& fields, HuggingFaceConfig& config) {
+  ReadLikeLlama(fields, kLlamaTheta, config.model);
+  ReadAttentionBias(fields, config.model);
+  std::vector<proto::Model> own = ListOwnNumbers(config.model);
+  ReadLlamaWindows(fields, false, std::vector<bool>(own.size(), false), own);
+}
+
+void WriteLlama(const HuggingFaceConfig& config, LlamaJson& json) {
+  WriteLikeLlama(config.model, json);
+  json["mlp_bias"] = false;
+  json["attention_bias"] = config.model.qkv_bias() && config.model.proj_bias();
+}
+
+// All layers have a window, or none.
+void ReadMistralWindow(ConfigFields& fields, proto::Model& model) {
+  std::vector<proto::Model> own = ListOwnNumbers(model);
+  ReadLlamaWindows(fields, true, std::vector<bool>(own.size(), true), own);
+  SetBlocks(own, &model);
+}
+
+void ReadMistral(ConfigFields& fields, HuggingFaceConfig& config) {
+  ReadLikeLlama(fields, kLlamaTheta, config.model);
+  ReadMistralWindow(fields, config.model);
+  fields.Require("attention_bias", false);
+}
+
+void WriteMistral(const HuggingFaceConfig& config, LlamaJson& json) {
+  WriteLikeLlama(config.model, json);
+  json["sliding_window"] = WindowJson(config.model.window());
+}
+
+void ReadMixtral(ConfigFields& fields, HuggingFaceConfig& config) {
+  ReadLikeLlama(fields, kMixtralTheta, config.model);
+  ReadMixtureSizes(fields, "num_local_experts", config.model);
+  fields.Require("router_jitter_noise", 0);
+  ReadMistralWindow(fields, config.model);
+  fields.Require("attention_bias", false);
+}
+
+void WriteMixtral(const HuggingFaceConfig& config, LlamaJson& json) {
+  WriteMistral(config, json);
+  json["num_experts_per_tok"] = config.model.experts_per_token();
+  json["num_local_experts"] = config.model.experts();
+}
+
+// Layers before "max_window_layers" see all positions.
+void ReadQwenWindows(ConfigFields& fields, proto::Model& model) {
+  constexpr const char* kFirst = "max_window_layers";
+  std::vector<proto::Model> own = ListOwnNumbers(model);
+  const bool uses = fields.Bool("use_sliding_window", false);
+  std::vector<bool> windows(own.size(), false);
+  if (uses) {
+    const LlamaJson* const first = fields.Find(kFirst);
+    const bool is_count = first == nullptr || first->is_number_unsigned();
+    if (!is_count) fields.Refuse(kFirst, "is no number of layers");
+    const uint64_t full = first == nullptr || !is_count ? 28 : first->get<uint64_t>();
+    for (size_t i = 0; i < windows.size(); ++i) windows[i] = i >= full;
+  }
+  ReadLlamaWindows(fields, uses, std::move(windows), own);
+  SetBlocks(own, &model);
+}
+
+void ReadQwen2(ConfigFields& fields, HuggingFaceConfig& config) {
+  ReadLikeLlama(fields, kLlamaTheta, config.model);
+  fields.Require("attention_bias", false);
+  config.model.set_qkv_bias(true);
+  ReadQwenWindows(fields, config.model);
+}
+
+void WriteQwen2(const HuggingFaceConfig& config, LlamaJson& json) {
+  WriteLikeLlama(config.model, json);
+  const int64_t window = FindBlock(config.model, true).window();
+  json["use_sliding_window"] = window > 0;
+  json["sliding_window"] = WindowJson(window);
+  json["max_window_layers"] = window > 0 ? 0 : config.model.layers();
+  if (!config.model.blocks().run().empty()) json["layer_types"] = LayerTypesJson(config.model);
+}
+
+void ReadQwen3(ConfigFields& fields, HuggingFaceConfig& config) {
+  ReadLikeLlama(fields, kLlamaTheta, config.model);
+  ReadAttentionBias(fields, config.model);
+  config.model.set_qk_norm(true);
+  ReadQwenWindows(fields, config.model);
+}
+
+void WriteQwen3(const HuggingFaceConfig& config, LlamaJson& json) {
+  WriteQwen2(config, json);
+  json["attention_bias"] = config.model.qkv_bias() && config.model.proj_bias();
+}
+
+void ReadQwen3Moe(ConfigFields& fields, HuggingFaceConfig& config) {
+  proto::Model& model = config.model;
+  ReadLikeLlama(fields, kLlamaTheta, model);
+  model.set_inner(fields.Size("moe_intermediate_size"));
+  ReadMixtureSizes(fields, "num_experts", model);
+  model.set_norm_topk_prob(fields.Bool("norm_topk_prob", false));
+  const std::string hint = "use a model with experts in every layer";
+  if (fields.Size("decoder_sparse_step", 1) != 1) {
+    fields.Refuse("decoder_sparse_step", "is not supported: some layers would have no experts",
+                  hint);
+  }
+  if (const LlamaJson* dense = fields.Find("mlp_only_layers");
+      dense != nullptr && !dense->empty()) {
+    fields.Refuse("mlp_only_layers", "is not supported: these layers would have no experts", hint);
+  }
+  ReadAttentionBias(fields, model);
+  model.set_qk_norm(true);
+  // Its windows are those of all layers, whatever "max_window_layers" says.
+  std::vector<proto::Model> own = ListOwnNumbers(model);
+  const bool uses = fields.Bool("use_sliding_window", false);
+  ReadLlamaWindows(fields, uses, std::vector<bool>(own.size(), uses), own);
+  SetBlocks(own, &model);
+}
+
+void WriteQwen3Moe(const HuggingFaceConfig& config, LlamaJson& json) {
+  const proto::Model& m = config.model;
+  WriteLikeLlama(m, json);
+  json["attention_bias"] = m.qkv_bias() && m.proj_bias();
+  json["num_experts_per_tok"] = m.experts_per_token();
+  json["num_experts"] = m.experts();
+  json["moe_intermediate_size"] = m.inner();
+  // The width of the MLP of a layer without experts; there is none. Published models say the same.
+  json["intermediate_size"] = m.experts_per_token() * m.inner();
+  json["norm_topk_prob"] = m.norm_topk_prob();
+  json["decoder_sparse_step"] = 1;
+  json["mlp_only_layers"] = LlamaJson::array();
+  json["use_sliding_window"] = m.window() > 0;
+  json["sliding_window"] = WindowJson(m.window());
+}
+
+// Layers without rotary positions: entries of 0 in "no_rope_layers", else the last of each
+// "no_rope_layer_interval". They have the window, if one is used.
+void ReadSmolLm3(ConfigFields& fields, HuggingFaceConfig& config) {
+  constexpr const char* kList = "no_rope_layers";
+  proto::Model& model = config.model;
+  ReadLikeLlama(fields, kSmolTheta, model);
+  ReadAttentionBias(fields, model);
+  const bool uses = fields.Bool("use_sliding_window", false) && fields.Has("sliding_window");
+  const auto interval = static_cast<size_t>(fields.Size("no_rope_layer_interval", 4));
+  std::vector<proto::Model> own = ListOwnNumbers(model);
+  std::vector<bool> plain(own.size());
+  for (size_t i = 0; i < own.size(); ++i) plain[i] = (i + 1) % interval == 0;
+  if (const LlamaJson* list = fields.Find(kList); list != nullptr && !list->empty()) {
+    if (!list->is_array() || list->size() != own.size()) {
+      return fields.Refuse(kList, absl::StrCat("is no list for ", own.size(), " layers"));
+    }
+    for (size_t i = 0; i < own.size(); ++i) {
+      if ((*list)[i] != 0 && (*list)[i] != 1) return fields.Refuse(kList, "has other than 0 and 1");
+      plain[i] = (*list)[i] == 0;
+    }
+  }
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (plain[i]) own[i].set_rotary_share(0);
+  }
+  ReadLlamaWindows(fields, uses, uses ? plain : std::vector<bool>(own.size(), false), own);
+  SetBlocks(own, &model);
+}
+
+void WriteSmolLm3(const HuggingFaceConfig& config, LlamaJson& json) {
+  const proto::Model& m = config.model;
+  WriteLikeLlama(m, json);
+  json["mlp_bias"] = false;
+  json["attention_bias"] = m.qkv_bias() && m.proj_bias();
+  const int64_t window = FindBlock(m, true).window();
+  json["use_sliding_window"] = window > 0;
+  json["sliding_window"] = WindowJson(window);
+  json["layer_types"] = LayerTypesJson(m);
+  LlamaJson rotary = LlamaJson::array();
+  for (const proto::Model& block : ListBlocks(m)) {
+    rotary.push_back(block.rotary_share() == 0 ? 0 : 1);
+  }
+  json["no_rope_layers"] = std::move(rotary);
+  json["no_rope_layer_interval"] = 4;
+}
+
+}  // namespace
+
+std::vector<ModelType> LlamaTypes() {
+  return {{.name = "llama",
+           .architecture = "LlamaForCausalLM",
+           .family = "llama",
+           .defaults = R"({"max_position_embeddings":2048,"rms_norm_eps":1e-6,
+         "num_key_value_heads":null})",
+           .read = ReadLlama,
+           .write = WriteLlama,
+           .files = LlamaFiles},
+          {.name = "mistral",
+           .architecture = "MistralForCausalLM",
+           .family = "llama",
+           .defaults = R"({"max_position_embeddings":131072,"rms_norm_eps":1e-6})",
+           .read = ReadMistral,
+           .write = WriteMistral,
+           .files = LlamaFiles},
+          {.name = "mixtral",
+           .architecture = "MixtralForCausalLM",
+           .family = "llama",
+           .defaults = R"({"max_position_embeddings":131072,"rms_norm_eps":1e-5})",
+           .read = ReadMixtral,
+           .write = WriteMixtral,
+           .files = MixtralFiles},
+          {.name = "qwen2",
+           .architecture = "Qwen2ForCausalLM",
+           .family = "llama",
+           .defaults = R"({"max_position_embeddings":32768,"rms_norm_eps":1e-6})",
+           .read = ReadQwen2,
+           .write = WriteQwen2,
+           .files = LlamaFiles},
+          {.name = "qwen3",
+           .architecture = "Qwen3ForCausalLM",
+           .family = "llama",
+           .defaults = R"({"max_position_embeddings":32768,"rms_norm_eps":1e-6,"head_dim":128})",
+           .read = ReadQwen3,
+           .write = WriteQwen3,
+           .files = LlamaFiles},
+          {.name = "qwen3_moe",
+           .architecture = "Qwen3MoeForCausalLM",
+           .family = "llama",
+           .defaults = R"({"max_position_embeddings":32768,"rms_norm_eps":1e-6,
+         "intermediate_size":6144})",
+           .read = ReadQwen3Moe,
+           .write = WriteQwen3Moe,
+           .files = Qwen3MoeFiles},
+          {.name = "smollm3",
+           .architecture = "SmolLM3ForCausalLM",
+           .family = "llama",
+           .defaults = R"({"max_position_embeddings":32768,"rms_norm_eps":1e-6,
+         "num_key_value_heads":4,"tie_word_embeddings":true})",
+           .read = ReadSmolLm3,
+           .write = WriteSmolLm3,
+           .files = LlamaFiles}};
+}
+
+}  // namespace oneflow
