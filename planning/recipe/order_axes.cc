@@ -16,6 +16,7 @@
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/boxing_cost.h"
 #include "oneflow_core/cost/kernel_cost.h"
+#include "oneflow_core/graph/block_classes.h"
 #include "oneflow_core/tensor/primitive.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "planning/recipe/shorten_model.h"
@@ -72,7 +73,7 @@ class Buckets {
 };
 
 // The exchanges of a step; layers have the same ones.
-std::vector<Exchange> CollectExchanges(const Graph& graph, const StandIn& stand_in,
+std::vector<Exchange> CollectExchanges(const Graph& graph, const StandIns& stand_ins,
                                        int64_t micro_batches, int64_t bucket_bytes) {
   Buckets buckets;
   std::vector<Exchange> exchanges;
@@ -80,7 +81,8 @@ std::vector<Exchange> CollectExchanges(const Graph& graph, const StandIn& stand_
   for (const Op& op : graph.ops) {
     if (!IsExchange(op.kind)) continue;
     Exchange one = MakeExchange(graph, op);
-    const double times = op.block == stand_in.block ? stand_in.times : 1;
+    const auto stand_in = stand_ins.find(op.block);
+    const double times = stand_in == stand_ins.end() ? 1 : stand_in->second;
     if (op.phase == Phase::kUpdate && IsCollective(op.kind) && bucket_bytes > 0) {
       one.work.written *= times;
       one.work.received *= times;
@@ -131,9 +133,9 @@ Mesh Join(const std::vector<std::vector<Mesh::Axis>>& groups) {
 // Finds the cheapest of meshes with the axes of `graph`, tried one after the other.
 class Cheapest {
  public:
-  Cheapest(const Graph& graph, const StandIn& stand_in, const proto::Cluster& cluster,
+  Cheapest(const Graph& graph, const StandIns& stand_ins, const proto::Cluster& cluster,
            int64_t micro_batches, int64_t bucket_bytes)
-      : exchanges_(CollectExchanges(graph, stand_in, micro_batches, bucket_bytes)),
+      : exchanges_(CollectExchanges(graph, stand_ins, micro_batches, bucket_bytes)),
         cluster_(cluster),
         kernels_(cluster.device()),
         best_(graph.mesh),
@@ -158,10 +160,10 @@ class Cheapest {
 }  // namespace
 
 Mesh OrderAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
-               int64_t bucket_bytes, const StandIn& stand_in) {
+               int64_t bucket_bytes, const StandIns& stand_ins) {
   const std::vector<std::vector<Mesh::Axis>> groups = Groups(graph.mesh);
   if (groups.size() > kMostGroups) return graph.mesh;
-  Cheapest cheapest(graph, stand_in, cluster, micro_batches, bucket_bytes);
+  Cheapest cheapest(graph, stand_ins, cluster, micro_batches, bucket_bytes);
   std::vector<size_t> order(groups.size());
   std::iota(order.begin(), order.end(), size_t{0});
   while (std::next_permutation(order.begin(), order.end())) {
@@ -230,18 +232,30 @@ proto::Recipe ForOrder(proto::Recipe recipe, Mesh mesh) {
   return recipe;
 }
 
-// Blocks of a model that tell what all exchange: those at its ends have other neighbours.
-constexpr int kFewBlocks = 4, kMiddleBlock = 1;
-
-// Leaves out blocks that are like others; the result says which one stands for them. A graph that
-// states layouts, or whose blocks differ, stays whole.
-StandIn Shorten(proto::Graph* graph) {
-  const int blocks = CountBlocks(*graph);
-  if (blocks <= kFewBlocks || graph->layout_size() > 0) return {};
-  absl::StatusOr<proto::Graph> few = WithBlocks(*graph, kFewBlocks);
+// Leaves out blocks that are like others; the result says which ones stand for them. The blocks at
+// the ends of a model have other neighbours. A graph that states layouts stays whole.
+StandIns Shorten(proto::Graph* graph) {
+  const BlockClasses classes = FindBlockClasses(*graph);
+  const auto blocks = static_cast<int>(std::ssize(classes.class_of));
+  std::map<int, int> stand_in_of;  // by class
+  std::map<int, double> times;     // by block that is kept
+  for (int b = 0; b < blocks; ++b) {
+    const bool at_end = b == 0 || b + 2 >= blocks;
+    ++times[at_end ? b : stand_in_of.emplace(classes.class_of[b], b).first->second];
+  }
+  std::vector<int> kept;
+  StandIns stand_ins;
+  for (const auto& [block, count] : times) {
+    stand_ins[static_cast<int>(kept.size())] = count;
+    kept.push_back(block);
+  }
+  if (std::ssize(kept) == blocks || graph->layout_size() > 0) return {};
+  absl::StatusOr<proto::Graph> few = classes.size() == 1
+                                         ? WithBlocks(*graph, static_cast<int>(kept.size()))
+                                         : KeepBlocks(*graph, kept);
   if (!few.ok()) return {};
   *graph = *std::move(few);
-  return {kMiddleBlock, static_cast<double>(blocks - kFewBlocks + 1)};
+  return stand_ins;
 }
 
 // The axes of one stage, ordered. The exchanges of the first program decide, boxed for equal links:
@@ -251,7 +265,7 @@ absl::StatusOr<Mesh> OrderStage(GraphSource source, PlanRequest request) {
   ASSIGN_OR_RETURN(Mesh mesh, MeshFromProto(request.recipe.mesh()));
   if (mesh.axes.size() < 2) return mesh;
   for (proto::Op& op : *source.graph.mutable_op()) op.clear_stage();
-  const StandIn stand_in = Shorten(&source.graph);
+  const StandIns stand_ins = Shorten(&source.graph);
   const proto::Cluster cluster = request.cluster;
   request.cluster = Flat(std::move(request.cluster), mesh);
   ASSIGN_OR_RETURN(const FrontEnd front_end,
@@ -259,7 +273,7 @@ absl::StatusOr<Mesh> OrderStage(GraphSource source, PlanRequest request) {
   const ProgramDraft& first = front_end.boxed->drafts.front();
   const proto::Recipe& recipe = front_end.plan.recipe();
   return OrderAxes(first.graph, cluster, first.spec.micro_batches,
-                   recipe.overlap() ? recipe.bucket_bytes() : 0, stand_in);
+                   recipe.overlap() ? recipe.bucket_bytes() : 0, stand_ins);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,11 +16,9 @@
 
 namespace oneflow {
 
-// A block whose exchanges are those of `times` equal ones, in a graph without the others.
-struct StandIn {
-  int block = -2;  // none
-  double times = 1;
-};
+// Blocks whose exchanges are those of several equal ones, in a graph without the others: by block,
+// how many it stands for.
+using StandIns = std::map<int, double>;
 
 // Returns graph.mesh with its axes in the order in which the boxing of a step takes the least time,
 // one exchange after the other. Times are those of the search and of the simulator (boxing_cost.h).
@@ -35,7 +34,7 @@ struct StandIn {
 //
 // OrderAxes tries all orders; more than six axes have too many and keep theirs.
 Mesh OrderAxes(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
-               int64_t bucket_bytes, const StandIn& stand_in = {});
+               int64_t bucket_bytes, const StandIns& stand_ins = {});
 
 // Tries only the orders that move the stage axis.
 Mesh PlaceStages(const Graph& graph, const proto::Cluster& cluster, int64_t micro_batches,
@@ -43,8 +42,7 @@ Mesh PlaceStages(const Graph& graph, const proto::Cluster& cluster, int64_t micr
 
 // Orders the axes of the request's mesh for its cluster, unless keep_axis_order says otherwise or
 // the cluster has one level: first those of a stage as they would stand if it were the only one,
-// then the position of the stages. Of a model whose blocks are alike, four tell the order within a
-// stage. Afterwards the recipe says keep_axis_order. The order depends on graph, cluster, sizes of
+// then the position of the stages. Of blocks that are alike, few tell the order within a stage. Afterwards the recipe says keep_axis_order. The order depends on graph, cluster, sizes of
 // the axes and micro-batches alone, because the order of axes other than the stages' changes bits.
 // Adds a note where it is not the written one. `program`: the last one of the front end that
 // `cache` gets; empty: all.

@@ -9,6 +9,7 @@
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/device_memory.h"
+#include "oneflow_core/graph/block_classes.h"
 #include "oneflow_core/model/annotate_queues.h"
 #include "oneflow_core/model/model.h"
 #include "planning/search/blocks_by_slice.h"
@@ -40,7 +41,16 @@ proto::Graph DrawGpt(int64_t layers, int64_t hidden, int64_t sequence, Dice* dic
   return BuildModel(config);
 }
 
-proto::Graph DrawLlama(int64_t layers, int64_t hidden, int64_t sequence, bool mixture, Dice* dice) {
+// Some blocks, as other models have them.
+std::function<bool(int block)> DrawPattern(int64_t layers, Dice* dice) {
+  const int64_t period = dice->One<int64_t>({2, 3, 6}), first = dice->Below(period);
+  const int64_t ahead = 1 + dice->Below(std::max<int64_t>(1, layers / 6));
+  if (dice->Chance(.3)) return [=](int block) { return block < ahead; };
+  return [=](int block) { return block % period == first; };
+}
+
+proto::Graph DrawLlama(int64_t layers, int64_t hidden, int64_t sequence, bool mixture,
+                       bool patterned, Dice* dice) {
   proto::Model config = MakeModel(absl::StrCat("family: 'llama' head_dim: 64 hidden: ", hidden));
   config.set_layers(layers), config.set_sequence(sequence);
   config.set_head_dim(dice->One<int64_t>({64, 128}));
@@ -55,7 +65,16 @@ proto::Graph DrawLlama(int64_t layers, int64_t hidden, int64_t sequence, bool mi
     if (dice->Chance(.5)) config.set_slots(1.25), config.set_slot_groups(config.experts());
     if (dice->Chance(.3)) config.set_shared_inner(hidden);
   }
-  return BuildModel(config);
+  if (!patterned) return BuildModel(config);
+  const proto::Graph graph = BuildModel(config);
+  if (mixture) {
+    config.clear_shared_inner(), config.clear_slots(), config.clear_slot_groups();
+    config.set_experts(0);
+    config.set_inner(hidden * dice->One<int64_t>({2, 4}));
+  } else {
+    config.set_window(sequence / dice->One<int64_t>({2, 4}));
+  }
+  return Spliced(graph, BuildModel(config), DrawPattern(layers, dice));
 }
 
 // Blocks of a slice with each policy, in words; more than the slice has takes those that there are.
@@ -106,9 +125,9 @@ SearchSpec DrawSpec(const DrawnRange& range, Dice* dice) {
   const int64_t hidden =
       cpu ? dice->One<int64_t>({256, 512}) : dice->One<int64_t>({256, 512, 1024, 1536, 2048});
   const int64_t sequence = cpu ? 512 : dice->One<int64_t>({512, 1024, 2048, 4096});
-  const int64_t kind = dice->Below(3);
+  const int64_t kind = range.patterned ? 1 + dice->Below(2) : dice->Below(3);
   spec.source = {kind == 0 ? DrawGpt(layers, hidden, sequence, dice)
-                           : DrawLlama(layers, hidden, sequence, kind == 2, dice),
+                           : DrawLlama(layers, hidden, sequence, kind == 2, range.patterned, dice),
                  "",
                  {}};
   PlanRequest& given = spec.given;
@@ -154,10 +173,27 @@ proto::Recipe DrawCandidate(const SearchSpec& spec, const std::vector<proto::Rec
   return candidate;
 }
 
+proto::Graph Spliced(const proto::Graph& graph, const proto::Graph& other,
+                     const std::function<bool(int block)>& takes) {
+  proto::Graph spliced = graph;
+  spliced.clear_op();
+  const auto add = [&](const proto::Graph& from, int block) {
+    for (const proto::Op& op : from.op()) {
+      if ((op.has_block() ? op.block() : -1) == block) *spliced.add_op() = op;
+    }
+  };
+  add(graph, -1);
+  for (int block = 0; block < FindModelShape(graph).blocks; ++block) {
+    add(takes(block) ? other : graph, block);
+  }
+  return spliced;
+}
+
 std::string Describe(const SearchSpec& spec, const proto::Recipe& candidate) {
   const PlanRequest& given = spec.given;
   const ModelShape shape = FindModelShape(spec.source.graph);
-  return absl::StrCat(spec.source.graph.name(), " of ", shape.blocks, " blocks, sequence ",
+  return absl::StrCat(spec.source.graph.name(), " of ", shape.blocks, " blocks (",
+                      FindBlockClasses(spec.source.graph).PatternText(), "), sequence ",
                       shape.sequence, ", batch ", given.recipe.batch(),
                       given.recipe.precision() == proto::BF16 ? "" : ", f32", " on ",
                       given.cluster.name(), ": ", CandidateFlags(candidate));
@@ -169,10 +205,8 @@ std::vector<int> SlicesForTest(const SearchSpec& spec, const proto::Recipe& cand
   return slices.ok() ? *slices : std::vector<int>();
 }
 
-std::vector<int> BlocksOfStages(const std::vector<int>& slices, int stages) {
-  std::vector<int> blocks(stages, 0);
-  for (size_t s = 0; s < slices.size(); ++s) blocks[s % stages] += slices[s];
-  return blocks;
+std::vector<ClassCounts> ClassesForTest(const SearchSpec& spec, const std::vector<int>& slices) {
+  return CountClasses(FindBlockClasses(spec.source.graph).class_of, slices);
 }
 
 double DraftedStep::Most() const { return *std::max_element(bytes.begin(), bytes.end()); }
