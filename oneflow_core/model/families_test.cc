@@ -36,8 +36,8 @@ TEST_CASE("a graph states its family; the variables tell that of an old file") {
             R"(op { name: "wte" kind: "input" shape { dim { size: 8 } } })")) == "none");
   gpt.family = "bert";
   CHECK(FoundFamily(gpt) ==
-        "graph \"tiny\": is of family \"bert\"; the families are gpt, llama; leave the field out "
-        "for another model");
+        "graph \"tiny\": is of family \"bert\"; the families are gpt, llama, gemma, gpt_oss, olmo, "
+        "glm; leave the field out for another model");
 }
 
 TEST_CASE("each variable has tensors in files, and each row of files is one of the variables") {
@@ -87,7 +87,8 @@ TEST_CASE("each variable of a row is one of the family's models") {
   proto::Model qwen = MakeModel("family: 'llama' preset: 'llama-tiny'");
   qwen.set_tied(false), qwen.set_qkv_bias(true);
   proto::Model mixture = qwen;
-  mixture.set_experts(4), mixture.set_shared_inner(32);
+  mixture.set_experts(4), mixture.set_shared_inner(32), mixture.set_expert_bias(true);
+  mixture.set_qk_norm(true), mixture.set_norm_all_heads(true), mixture.set_sinks(true);
   proto::Model gpt = MakeModel("family: 'gpt' preset: 'tiny'");
   gpt.set_tied(false);
   const Graph dense = Tiny(BuildModel(qwen)), experts = Tiny(BuildModel(mixture));

@@ -46,13 +46,14 @@ struct Family {
   std::string_view models;  // "GPT-2 and GPT-3"
   // The numbers of a model without a preset, as text of a proto::Model. They are all the numbers
   // that the family has.
-  std::string_view defaults;
+  std::string defaults;
   std::vector<Preset> presets;
   // Sets what follows from what is said, in a model that has the other numbers; then checks it.
   // `said` may be complete, too. Errors name the flag.
   absl::Status (*finish)(const proto::Model& said, proto::Model* model);
   proto::Graph (*build)(const proto::Model& complete, const std::string& name);
-  std::vector<std::string_view> known_by;  // variables that no other family has all of
+  // Variables that no other family has all of; none: its graphs say their family.
+  std::vector<std::string_view> known_by;
   std::vector<TensorSplit> splits;
   const FamilyFiles* files = nullptr;  // its tensors in files of Hugging Face
 };

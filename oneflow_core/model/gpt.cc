@@ -148,7 +148,7 @@ proto::Graph BuildGpt(const proto::Model& model, const std::string& name) {
 Family GptFamily() {
   return {.name = "gpt",
           .models = "GPT-2 and GPT-3",
-          .defaults = kGptDefaults,
+          .defaults = std::string(kGptDefaults),
           .presets = GptPresets(),
           .finish = FinishGpt,
           .build = BuildGpt,

@@ -72,6 +72,11 @@ std::vector<Preset> LlamaPresets() {
       Published("smollm2-135m", 30, 576, 1536, 9, 3, 64, kSmolLm2, "theta: 100000"),
       Published("smollm2-360m", 32, 960, 2560, 15, 5, 64, kSmolLm2, "theta: 100000"),
       Published("smollm2-1.7b", 24, 2048, 8192, 32, 32, 64, kSmolLm2, "theta: 130000"),
+      Published("smollm3-3b", 36, 2048, 11008, 16, 4, 128,
+                "sequence: 65536 vocab: 128256 theta: 5000000 norm_epsilon: 1e-6",
+                "blocks { classes { name: 'rotary' } "
+                "classes { name: 'plain' numbers { rotary_share: 0 } } "
+                "run { count: 3 index: 0 } run { count: 1 index: 1 } }"),
       Published("yi-6b", 32, 4096, 11008, 32, 4, 128, kYi),
       Published("yi-34b", 60, 7168, 20480, 56, 8, 128, kYi),
       Published("deepseek-7b", 30, 4096, 11008, 32, 32, 128, kDeepSeek),

@@ -3,6 +3,7 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -137,8 +138,15 @@ proto::Graph BuildModel(const proto::Model& complete, std::string name) {
 }
 
 int64_t CountParameters(const proto::Graph& graph) {
+  std::set<std::string> moved;  // biases that a rule moves, which no gradient trains
+  for (const proto::Op& op : graph.op()) {
+    const auto rate = op.attr().find("bias_rate");
+    if (rate != op.attr().end() && rate->second.f() > 0) moved.insert(op.input(1));
+  }
   int64_t count = 0;
-  ForVariables(graph, [&](const proto::Op&, int64_t elements) { count += elements; });
+  ForVariables(graph, [&](const proto::Op& op, int64_t elements) {
+    if (!moved.contains(op.name())) count += elements;
+  });
   return count;
 }
 

@@ -31,8 +31,9 @@ proto::Model MakeModel(const std::string& text);
 // What a model says of its training is not in it: AdaptGraph (add_adapters.h) adds that.
 proto::Graph BuildModel(const proto::Model& complete, std::string name = "");
 
-// Elements of all variables of a graph, a tied embedding once; and those that the computation of
-// one token reads: of a mixture, only the chosen experts count.
+// Elements of all variables of a graph that gradients train, a tied embedding once, without the
+// biases of choices that a rule moves; and those that the computation of one token reads: of a
+// mixture, only the chosen experts count.
 int64_t CountParameters(const proto::Graph& graph);
 int64_t CountActiveParameters(const proto::Model& complete, const proto::Graph& graph);
 

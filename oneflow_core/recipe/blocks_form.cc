@@ -27,10 +27,13 @@ constexpr char kBlocksHint[] =
 constexpr int64_t kMostRepeats = 10000;
 
 // Numbers that all blocks share, or that are of no block.
-constexpr std::string_view kOfModel[] = {
-    "graph",      "family",    "preset",          "layers",      "hidden",
-    "sequence",   "vocab",     "tied",            "blocks",      "logit_cap",
-    "lora",       "train_only", "embedding_scale", "next_tokens", "next_tokens_coeff"};
+constexpr std::string_view kOfModel[] = {"graph",           "family",      "preset",
+                                         "layers",          "hidden",      "sequence",
+                                         "vocab",           "tied",        "blocks",
+                                         "logit_cap",       "lora",        "train_only",
+                                         "embedding_scale", "next_tokens", "next_tokens_coeff",
+                                         "capacity",        "slots",       "slot_groups",
+                                         "routed_positions"};
 
 absl::Status ParseClassNumbers(std::string_view where, const std::string& text,
                                proto::Model* numbers) {
@@ -42,14 +45,14 @@ absl::Status ParseClassNumbers(std::string_view where, const std::string& text,
       std::vector<std::string> names;
       for (const Row& known : ModelRows()) names.emplace_back(known.name);
       const std::string nearest = Nearest(name, names);
-      return InputError(where, absl::StrCat("has \"", word, "\", which is no number of a class"),
-                        nearest.empty() || equal == word.npos ? kBlocksHint
-                                                              : "did you mean " + nearest + "?");
+      return InputError(
+          where, absl::StrCat("has \"", word, "\", which is no number of a class"),
+          nearest.empty() || equal == word.npos ? kBlocksHint : "did you mean " + nearest + "?");
     }
     if (std::find(std::begin(kOfModel), std::end(kOfModel), name) != std::end(kOfModel)) {
-      return InputError(where, absl::StrCat("gives a class its own ", name,
-                                            ", which is the same in all blocks"),
-                        absl::StrCat("write --", name, " beside it"));
+      return InputError(
+          where, absl::StrCat("gives a class its own ", name, ", which is the same in all blocks"),
+          absl::StrCat("write --", name, " beside it"));
     }
     RETURN_IF_ERROR(
         SetField(*row, ToStd(word.substr(equal + 1)), numbers, absl::StrCat(ToAbsl(where), ": ")));
@@ -65,8 +68,8 @@ absl::Status ParseBlockRun(std::string_view where, const std::string& text, bool
   int64_t count = 1;
   if (const size_t star = name.find('*'); star != name.npos) {
     count = 0;
-    if (star > 0 && (!absl::SimpleAtoi(name.substr(0, star), &count) || count < 1 ||
-                     count > kMostRepeats)) {
+    if (star > 0 &&
+        (!absl::SimpleAtoi(name.substr(0, star), &count) || count < 1 || count > kMostRepeats)) {
       return InputError(where, absl::StrCat("has \"", text, "\", whose count is no number"),
                         kBlocksHint);
     }

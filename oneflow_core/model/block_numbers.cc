@@ -1,0 +1,61 @@
+#include "oneflow_core/model/block_numbers.h"
+
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "oneflow_core/base/status.h"
+#include "oneflow_core/recipe/field_text.h"
+#include "oneflow_core/recipe/forms.h"
+
+namespace oneflow {
+
+absl::Status CheckPattern(const proto::Model& model) {
+  std::set<int> found;
+  for (const int64_t block : FirstBlocks(model)) found.insert(FindBlockClass(model, block));
+  for (const proto::BlockPattern::Run& run : model.blocks().run()) {
+    if (found.contains(run.index())) continue;
+    return InputError("--blocks=" + kBlocksForm.print(model.blocks()),
+                      absl::StrCat("leaves no block of ", model.layers(), " for ",
+                                   model.blocks().classes(run.index()).name()),
+                      "use more layers, or a pattern without it");
+  }
+  return absl::OkStatus();
+}
+
+int FindBlockClass(const proto::Model& model, int64_t block) {
+  const proto::BlockPattern& pattern = model.blocks();
+  if (pattern.run().empty()) return 0;
+  int64_t period = 0;
+  for (const proto::BlockPattern::Run& run : pattern.run()) period += run.count();
+  const proto::BlockPattern::Run& last = *pattern.run().rbegin();
+  if (last.count() == 0 && block >= period) return last.index();
+  int64_t left = block % period;
+  for (const proto::BlockPattern::Run& run : pattern.run()) {
+    if (left < run.count()) return run.index();
+    left -= run.count();
+  }
+  return last.index();
+}
+
+std::vector<int64_t> FirstBlocks(const proto::Model& model) {
+  std::vector<int64_t> first;
+  std::set<int> found;
+  for (int64_t block = 0; block < model.layers(); ++block) {
+    if (found.insert(FindBlockClass(model, block)).second) first.push_back(block);
+  }
+  return first;
+}
+
+proto::Model BlockNumbers(const proto::Model& model, int64_t block) {
+  proto::Model result = model;
+  result.clear_blocks();
+  if (model.blocks().classes().empty()) return result;
+  const proto::Model& own = model.blocks().classes(FindBlockClass(model, block)).numbers();
+  for (const Row& row : ModelRows()) {
+    if (HasField(row, own)) CopyField(row, own, &result);
+  }
+  return result;
+}
+
+}  // namespace oneflow
