@@ -35,10 +35,14 @@ class CountsSearch {
     // The largest is last: all others are joined before it.
     std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) { return blocks[a] < blocks[b]; });
     const Mix none{0, loads_.base(), KindCounts(costs.kinds(), 0)};
-    if (order_.empty()) return Take(none);
-    if (order_.size() == 1) return ChooseAmong(order_[0], none);
-    std::vector<Mix> mixes = {none};
-    for (size_t i = 0; i < order_.size(); ++i) mixes = Join(mixes, i);
+    if (order_.empty()) {
+      Take(none);
+    } else if (order_.size() == 1) {
+      ChooseAmong(order_[0], none);
+    } else {
+      std::vector<Mix> mixes = {none};
+      for (size_t i = 0; i < order_.size(); ++i) mixes = Join(mixes, i);
+    }
   }
 
   std::optional<KindCounts> best() const {
