@@ -41,12 +41,24 @@ proto::Graph DrawGpt(int64_t layers, int64_t hidden, int64_t sequence, Dice* dic
   return BuildModel(config);
 }
 
-// Some blocks, as other models have them.
-std::function<bool(int block)> DrawPattern(int64_t layers, Dice* dice) {
-  const int64_t period = dice->One<int64_t>({2, 3, 6}), first = dice->Below(period);
-  const int64_t ahead = 1 + dice->Below(std::max<int64_t>(1, layers / 6));
-  if (dice->Chance(.3)) return [=](int block) { return block < ahead; };
-  return [=](int block) { return block % period == first; };
+// Some blocks with a window, or without experts.
+proto::BlockPattern DrawPattern(const proto::Model& config, Dice* dice) {
+  proto::BlockPattern blocks;
+  proto::Model& numbers = *blocks.add_classes()->mutable_numbers();
+  blocks.add_classes();
+  if (config.experts() > 0) {
+    numbers.set_experts(0);
+    numbers.set_inner(config.hidden() * dice->One<int64_t>({2, 4}));
+  } else {
+    numbers.set_window(config.sequence() / dice->One<int64_t>({2, 4}));
+  }
+  const bool ahead = dice->Chance(.3);
+  proto::BlockPattern::Run& first = *blocks.add_run();
+  first.set_count(1 + dice->Below(ahead ? std::max<int64_t>(1, config.layers() / 6) : 5));
+  proto::BlockPattern::Run& others = *blocks.add_run();
+  others.set_index(1);
+  others.set_count(ahead ? 0 : 1);
+  return blocks;
 }
 
 proto::Graph DrawLlama(int64_t layers, int64_t hidden, int64_t sequence, bool mixture,
@@ -65,16 +77,8 @@ proto::Graph DrawLlama(int64_t layers, int64_t hidden, int64_t sequence, bool mi
     if (dice->Chance(.5)) config.set_slots(1.25), config.set_slot_groups(config.experts());
     if (dice->Chance(.3)) config.set_shared_inner(hidden);
   }
-  if (!patterned) return BuildModel(config);
-  const proto::Graph graph = BuildModel(config);
-  if (mixture) {
-    config.clear_shared_inner(), config.clear_slots(), config.clear_slot_groups();
-    config.set_experts(0);
-    config.set_inner(hidden * dice->One<int64_t>({2, 4}));
-  } else {
-    config.set_window(sequence / dice->One<int64_t>({2, 4}));
-  }
-  return Spliced(graph, BuildModel(config), DrawPattern(layers, dice));
+  if (patterned) *config.mutable_blocks() = DrawPattern(config, dice);
+  return BuildModel(config);
 }
 
 // Blocks of a slice with each policy, in words; more than the slice has takes those that there are.
@@ -171,22 +175,6 @@ proto::Recipe DrawCandidate(const SearchSpec& spec, const std::vector<proto::Rec
     candidate.mutable_recompute()->set_gather(true);
   }
   return candidate;
-}
-
-proto::Graph Spliced(const proto::Graph& graph, const proto::Graph& other,
-                     const std::function<bool(int block)>& takes) {
-  proto::Graph spliced = graph;
-  spliced.clear_op();
-  const auto add = [&](const proto::Graph& from, int block) {
-    for (const proto::Op& op : from.op()) {
-      if ((op.has_block() ? op.block() : -1) == block) *spliced.add_op() = op;
-    }
-  };
-  add(graph, -1);
-  for (int block = 0; block < FindModelShape(graph).blocks; ++block) {
-    add(takes(block) ? other : graph, block);
-  }
-  return spliced;
 }
 
 std::string Describe(const SearchSpec& spec, const proto::Recipe& candidate) {

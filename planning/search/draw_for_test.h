@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -45,11 +44,6 @@ struct DrawnRange {
   std::vector<int64_t> devices = {1, 2, 3, 4, 5, 6, 8, 12, 13, 16, 24, 32, 48, 64};
   bool patterned = false;  // models whose blocks differ
 };
-
-// `graph` with the blocks of `other` where `takes` says so. Requires graphs of one family and of as
-// many blocks.
-proto::Graph Spliced(const proto::Graph& graph, const proto::Graph& other,
-                     const std::function<bool(int block)>& takes);
 
 // A GPT, a model with groups of heads, or a mixture; or a model of two classes of blocks: some with
 // a window, or some without experts. Its cluster, batch, precision and devices.
