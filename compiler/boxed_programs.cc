@@ -33,7 +33,8 @@ absl::StatusOr<Graph> LogicalGraph(const GraphSource& source, const Mesh& mesh,
   logical.mesh = mesh;
   RETURN_IF_ERROR(AnnotateModel(&logical, mesh, recipe, chunks));
   if (request.imbalance > 0) PriceQueues(request.imbalance, &logical);
-  RETURN_IF_ERROR(AnnotateRecompute(&logical, recipe.recompute(), chunks));
+  RETURN_IF_ERROR(
+      AnnotateRecompute(&logical, recipe.recompute(), FindBlockClasses(source.graph), chunks));
   AnnotateOffload(recipe, &logical);
   RETURN_IF_ERROR(FoldStages(&logical, chunks));
   return logical;

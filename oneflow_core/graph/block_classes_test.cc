@@ -13,10 +13,10 @@ namespace {
 struct BlockFacts {
   int64_t window = 0, inner = 16;
   Init init = Normal(0.02);
-  bool dense = true;           // with a second product
-  bool marked = false;         // its user says what is recomputed
-  std::string from = "";       // what its sum reads of others; empty: the stream
-  std::string kind = "gelu";   // of its activation
+  bool dense = true;          // with a second product
+  bool marked = false;        // its user says what is recomputed
+  std::string from = "";      // what its sum reads of others; empty: the stream
+  std::string kind = "gelu";  // of its activation
 };
 
 using Edit = std::function<void(int block, BlockFacts* facts)>;
@@ -71,9 +71,8 @@ TEST_CASE("block classes: blocks are of one class unless an op differs") {
 
 TEST_CASE("block classes: a variable may begin otherwise") {
   CHECK(Pattern(3, [](int b, BlockFacts* f) { f->init = b == 1 ? Uniform(2) : Ones(); }) == "3*a");
-  CHECK(Pattern(3, [](int b, BlockFacts* f) {
-          f->init = b == 1 ? NoDecay(Ones()) : Ones();
-        }) == "a b a");
+  CHECK(Pattern(3, [](int b, BlockFacts* f) { f->init = b == 1 ? NoDecay(Ones()) : Ones(); }) ==
+        "a b a");
 }
 
 TEST_CASE("block classes: blocks behind shorter ones are like those behind longer ones") {

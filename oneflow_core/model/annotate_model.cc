@@ -76,22 +76,22 @@ int CountBlocks(const Graph& graph) {
   return all ? static_cast<int>(seen.size()) : 0;
 }
 
-// FLOPs of a sequence in the forward: of a block (blocks are equal), and of the ops before and
-// after them. If shapes are inconsistent, these cost nothing; a later pass reports the error.
+// FLOPs of a sequence in the forward: of each block, and of the ops before and after them. If
+// shapes are inconsistent, these cost nothing; a later pass reports the error.
 BlockCosts CountFlops(Graph graph, int blocks) {
   for (Tensor& tensor : graph.tensors) {
     for (int64_t& size : tensor.shape.dims) size = std::max<int64_t>(size, 1);  // "batch"
   }
-  BlockCosts costs{.blocks = blocks};
+  BlockCosts costs{.blocks = std::vector<double>(blocks, 1)};
   if (!CheckGraph(graph).ok() || !InferShapes(&graph).ok()) return costs;
+  costs.blocks.assign(blocks, 0);
   bool after = false;
   for (const Op& op : graph.ops) {
     const auto& flops = FindOpDef(op)->flops;
     const double cost = flops == nullptr || HasOwnShape(op.kind) ? 0 : flops({graph, op});
-    (op.block >= 0 ? costs.block : after ? costs.last : costs.first) += cost;
+    (op.block >= 0 ? costs.blocks[op.block] : after ? costs.last : costs.first) += cost;
     after = after || op.block >= 0;
   }
-  costs.block /= blocks;
   return costs;
 }
 

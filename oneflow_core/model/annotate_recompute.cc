@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <set>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -48,22 +48,44 @@ std::string SlicesText(int stages, int chunks) {
   return absl::StrCat(text, ": ", slices, slices == 1 ? " slice" : " slices");
 }
 
+proto::Recompute OnlyTerm(const proto::Recompute::Term& term) {
+  proto::Recompute recompute;
+  *recompute.add_term() = term;
+  return recompute;
+}
+
 absl::Status CheckCounts(const proto::Recompute& recompute, int stages, int chunks) {
   for (const proto::Recompute::Term& term : recompute.term()) {
     const int counts = term.counts_size();
     if (counts < 2 || counts == stages * chunks) continue;
-    return InputError(
-        absl::StrCat("--recompute=", term.policy(), ":", absl::StrJoin(term.counts(), "/")),
-        absl::StrCat("has ", counts, " numbers; ", SlicesText(stages, chunks)),
-        "write one number for each slice along the pipe, or one for all");
+    return InputError("--recompute=" + kRecomputeForm.print(OnlyTerm(term)),
+                      absl::StrCat("has ", counts, " numbers; ", SlicesText(stages, chunks)),
+                      "write one number for each slice along the pipe, or one for all");
   }
   return absl::OkStatus();
 }
 
 bool IsOfBlock(const Op& op) { return op.block >= 0 && !HasOwnShape(op.kind); }
 
-// The policy of each block.
-std::map<int, std::string> ChoosePolicies(const Graph& graph, const proto::Recompute& recompute) {
+// A term for a class that the graph does not have would do nothing.
+absl::Status CheckClasses(const proto::Recompute& recompute, const Graph& graph,
+                          const BlockClasses& classes) {
+  for (const proto::Recompute::Term& term : recompute.term()) {
+    if (term.blocks().empty()) continue;
+    const std::optional<int> index = ParseBlockClassName(term.blocks());
+    if (index && *index < classes.size()) continue;
+    return InputError(
+        "--recompute=" + kRecomputeForm.print(OnlyTerm(term)),
+        absl::StrCat("names a class of blocks that \"", graph.name, "\" does not have; its blocks ",
+                     classes.size() == 0 ? "do not number from 0 without a gap"
+                                         : "are " + classes.PatternText()),
+        classes.size() < 2 ? "leave @" + term.blocks() + " out" : "name one of these classes");
+  }
+  return absl::OkStatus();
+}
+
+// The blocks of each slice, in order.
+std::map<int, std::vector<int>> FindBlocksOfSlices(const Graph& graph) {
   std::map<int, int> slice_of;
   for (const Op& op : graph.ops) {
     if (!IsOfBlock(op)) continue;
@@ -72,37 +94,55 @@ std::map<int, std::string> ChoosePolicies(const Graph& graph, const proto::Recom
   }
   std::map<int, std::vector<int>> blocks_of;
   for (const auto& [block, slice] : slice_of) blocks_of[slice].push_back(block);
-
-  std::map<int, std::string> result;
-  for (const auto& [slice, blocks] : blocks_of) {
-    std::string rest = "none";
-    size_t next = 0;
-    for (const proto::Recompute::Term& term : recompute.term()) {
-      if (term.counts().empty()) {
-        rest = term.policy();
-        continue;
-      }
-      // A graph's own stages may lie beyond the pipe; a later pass reports them.
-      const int index = term.counts_size() == 1 ? 0 : slice;
-      const int count = index < term.counts_size() ? term.counts(index) : 0;
-      for (int i = 0; i < count && next < blocks.size(); ++i) {
-        result[blocks[next++]] = term.policy();
-      }
-    }
-    while (next < blocks.size()) result[blocks[next++]] = rest;
-  }
-  return result;
+  return blocks_of;
 }
 
 }  // namespace
 
-absl::Status AnnotateRecompute(Graph* graph, const proto::Recompute& recompute, int chunks) {
+std::vector<std::string> ChoosePolicies(const proto::Recompute& recompute, int slice,
+                                        const std::vector<int>& classes) {
+  std::vector<std::string> result(classes.size());
+  // Gives `policy` to the first `count` blocks that have none, of the class or of all.
+  const auto take = [&](const proto::Recompute::Term& term, int64_t count) {
+    const std::optional<int> index = ParseBlockClassName(term.blocks());
+    for (size_t i = 0; i < classes.size() && count > 0; ++i) {
+      if (!result[i].empty() || (index && classes[i] != *index)) continue;
+      result[i] = term.policy();
+      --count;
+    }
+  };
+  for (const bool of_class : {true, false}) {
+    for (const bool counted : {true, false}) {
+      for (const proto::Recompute::Term& term : recompute.term()) {
+        const int counts = term.counts_size();
+        if (term.blocks().empty() == of_class || (counts > 0) != counted) continue;
+        // A graph's own stages may lie beyond the pipe; a later pass reports them.
+        const int index = counts == 1 ? 0 : slice;
+        take(term, !counted ? std::ssize(classes) : index < counts ? term.counts(index) : 0);
+      }
+    }
+  }
+  std::replace(result.begin(), result.end(), std::string(), std::string("none"));
+  return result;
+}
+
+absl::Status AnnotateRecompute(Graph* graph, const proto::Recompute& recompute,
+                               const BlockClasses& classes, int chunks) {
   RETURN_IF_ERROR(CheckCounts(recompute, graph->mesh.stages(), chunks));
+  RETURN_IF_ERROR(CheckClasses(recompute, *graph, classes));
   const bool nothing =
       std::all_of(recompute.term().begin(), recompute.term().end(),
                   [](const proto::Recompute::Term& term) { return term.policy() == "none"; });
   if (nothing) return absl::OkStatus();
-  const std::map<int, std::string> policy_of = ChoosePolicies(*graph, recompute);
+  std::map<int, std::string> policy_of;  // of blocks
+  for (const auto& [slice, blocks] : FindBlocksOfSlices(*graph)) {
+    std::vector<int> classes_of_slice(blocks.size(), 0);
+    for (size_t i = 0; i < blocks.size() && classes.size() > 0; ++i) {
+      classes_of_slice[i] = classes.class_of[blocks[i]];
+    }
+    const std::vector<std::string> policies = ChoosePolicies(recompute, slice, classes_of_slice);
+    for (size_t i = 0; i < blocks.size(); ++i) policy_of[blocks[i]] = policies[i];
+  }
   if (policy_of.empty()) {
     proto::Recompute terms = recompute;
     terms.set_gather(false);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "oneflow_core/base/strings.h"
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/annotate_model.h"
 #include "oneflow_core/model/model.h"
@@ -25,8 +26,9 @@ Graph SmallGpt(bool fused = true) {
   return *GraphFromProto(BuildModel(config), "gpt");
 }
 
-absl::Status Annotate(Graph* graph, const std::string& policy, int chunks = 1) {
-  return AnnotateRecompute(graph, MakeRecipe("--recompute=" + policy).recompute(), chunks);
+absl::Status Annotate(Graph* graph, const std::string& policy, int chunks = 1,
+                      const BlockClasses& classes = {}) {
+  return AnnotateRecompute(graph, MakeRecipe("--recompute=" + policy).recompute(), classes, chunks);
 }
 
 std::string FindScope(const Graph& graph, const std::string& op) {
@@ -149,6 +151,65 @@ TEST_CASE("in each slice the policies take their blocks in order") {
     CHECK(letters(policy, {3, 2, 1, 4}) == want);
   }
   CHECK(letters("full:1,attention", {0, 2, 1, 0}) == "|fa|f");  // slices without blocks
+}
+
+// Of a slice with these classes of blocks, "aab", the first letter of each one's policy.
+std::string SliceLetters(const std::string& policy, const std::string& blocks, int slice) {
+  std::vector<int> classes;
+  for (const char letter : blocks) classes.push_back(letter - 'a');
+  std::string text;
+  for (const std::string& chosen :
+       ChoosePolicies(MakeRecipe("--recompute=" + policy).recompute(), slice, classes)) {
+    text += chosen[0];
+  }
+  return text;
+}
+
+TEST_CASE("policies of a class take blocks of it first, those of no class what is left") {
+  for (const auto& [policy, want] : std::vector<std::pair<std::string, std::string>>{
+           {"full@b", "nfnnf|f"},
+           {"full@b:1", "nfnnn|f"},
+           {"full@a:2", "fnfnn|n"},
+           {"full@c", "nnnnn|n"},
+           {"full@a:0/1,attention@a,selective", "asaas|s"},
+           {"full@b:1,attention", "afaaa|f"},
+           {"attention,full@b:1/0", "afaaa|a"},
+           {"attention:2,full@b", "afanf|f"},
+           {"none@a,full", "nfnnf|f"},
+           {"none@a:1,full@a:1,attention@b:1,selective:1", "nafsn|a"},
+           {"full@b:1,attention@b,full:1,selective@a:1", "sffna|f"}}) {
+    INFO(policy);
+    CHECK(SliceLetters(policy, "abaab", 0) + '|' + SliceLetters(policy, "b", 1) == want);
+  }
+}
+
+TEST_CASE("a policy may be that of a class which the graph has") {
+  proto::Model config = MakeModel("family: 'gpt'");
+  config.set_layers(6), config.set_heads(2), config.set_hidden(16), config.set_sequence(8);
+  config.set_vocab(32);
+  proto::Graph model = BuildModel(config);
+  const auto annotate = [&](const std::string& policy) {
+    Graph graph = *GraphFromProto(model, "gpt");
+    const absl::Status status = Annotate(&graph, policy, 1, FindBlockClasses(model));
+    return status.ok() ? Letters(graph) : std::string(ToStd(status.message()));
+  };
+  CHECK(annotate("full@b:1") ==
+        "--recompute=full@b:1: names a class of blocks that \"gpt\" does not have; its blocks are "
+        "6*a; leave @b out");
+  for (proto::Op& op : *model.mutable_op()) {
+    if (op.kind() == "causal_attention" && op.block() % 3 == 2)
+      (*op.mutable_attr())["window"].set_i(4);
+  }
+  CHECK(annotate("full@b:1,attention@b,selective@a:3") == "ssfsna");
+  CHECK(annotate("none@c:1") ==
+        "--recompute=none@c:1: names a class of blocks that \"gpt\" does not have; its blocks are "
+        "2*(2*a b); name one of these classes");
+  for (proto::Op& op : *model.mutable_op()) {
+    if (op.has_block() && op.block() == 5) op.set_block(6);
+  }
+  CHECK(annotate("full@a") ==
+        "--recompute=full@a: names a class of blocks that \"gpt\" does not have; its blocks do not "
+        "number from 0 without a gap; leave @a out");
 }
 
 TEST_CASE("a block of several stages belongs to the first of them") {

@@ -3,60 +3,171 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <tuple>
+#include <utility>
 
 namespace oneflow {
 namespace {
 
-std::vector<double> SliceCosts(const BlockCosts& costs, const std::vector<int>& blocks) {
-  std::vector<double> slices(blocks.size());
-  for (size_t i = 0; i < blocks.size(); ++i) slices[i] = blocks[i] * costs.block;
-  slices.front() += costs.first;
-  slices.back() += costs.last;
-  return slices;
-}
+constexpr double kNoDivision = std::numeric_limits<double>::infinity();
+constexpr double kAsLong = 1 + 1e-9;  // sums of the same blocks in another order
 
-std::vector<double> StageSums(const BlockCosts& costs, const std::vector<int>& blocks, int stages) {
-  const std::vector<double> slices = SliceCosts(costs, blocks);
-  std::vector<double> sums(stages, 0);
-  for (size_t i = 0; i < slices.size(); ++i) sums[i % stages] += slices[i];
-  return sums;
-}
-
-double Longest(const BlockCosts& costs, const std::vector<int>& blocks, int stages) {
-  const std::vector<double> sums = StageSums(costs, blocks, stages);
-  return *std::max_element(sums.begin(), sums.end());
-}
-
-// Gives block after block to the stage that costs least. As blocks are equal, no other division has
-// a shorter longest stage, or a smaller sum of squares.
-std::vector<int> Fill(const BlockCosts& costs, int stages, int chunks) {
-  const int slices = stages * chunks;
-  std::vector<int> blocks(slices, 1);
-  for (int b = slices; b < costs.blocks; ++b) {
-    const std::vector<double> by_slice = SliceCosts(costs, blocks);
-    const std::vector<double> by_stage = StageSums(costs, blocks, stages);
-    const auto rank = [&](int i) {
-      return std::tuple(by_stage[i % stages], by_slice[i], i == slices - 1, -i);
-    };
-    int least = 0;
-    for (int i = 1; i < slices; ++i) {
-      if (rank(i) < rank(least)) least = i;
-    }
-    ++blocks[least];
+class Balancer {
+ public:
+  Balancer(const BlockCosts& costs, int stages, int chunks)
+      : costs_(costs), stages_(stages), slices_(stages * chunks), until_{0} {
+    for (const double cost : costs.blocks) until_.push_back(until_.back() + cost);
   }
-  return blocks;
-}
+
+  // The costs of slices, and of stages, of these numbers of blocks.
+  std::vector<double> SliceCosts(const std::vector<int>& counts) const {
+    std::vector<double> costs;
+    int block = 0;
+    for (int i = 0; i < slices_; ++i) {
+      costs.push_back(CostOfSlice(i, block, block + counts[i]));
+      block += counts[i];
+    }
+    return costs;
+  }
+  std::vector<double> StageSums(const std::vector<int>& counts) const {
+    const std::vector<double> slices = SliceCosts(counts);
+    std::vector<double> sums(stages_, 0);
+    for (int i = 0; i < slices_; ++i) sums[i % stages_] += slices[i];
+    return sums;
+  }
+  double Longest(const std::vector<int>& counts) const {
+    const std::vector<double> sums = StageSums(counts);
+    return *std::max_element(sums.begin(), sums.end());
+  }
+
+  // Gives block after block to the stage that costs least. Where blocks are equal, no other
+  // division has a shorter longest stage, or a smaller sum of squares.
+  std::vector<int> Fill() const {
+    std::vector<int> counts(slices_, 1);
+    for (int b = slices_; b < blocks(); ++b) {
+      const std::vector<double> by_slice = SliceCosts(counts), by_stage = StageSums(counts);
+      const auto rank = [&](int i) {
+        return std::tuple(by_stage[i % stages_], by_slice[i], i == slices_ - 1, -i);
+      };
+      int least = 0;
+      for (int i = 1; i < slices_; ++i) {
+        if (rank(i) < rank(least)) least = i;
+      }
+      ++counts[least];
+    }
+    return counts;
+  }
+
+  // Of the divisions with the shortest longest slice, one of the least sum of squares.
+  std::vector<int> DivideSlices() const {
+    const auto longer = [](double before, double slice) { return std::max(before, slice); };
+    const double longest = FindCounts(longer).first * kAsLong;
+    const auto squares = [&](double before, double slice) {
+      return slice <= longest ? before + slice * slice : kNoDivision;
+    };
+    return FindCounts(squares).second;
+  }
+
+  // Moves blocks from slice to slice as long as that makes the longest stage shorter, or leaves it
+  // and makes stages more even. Blocks of slices between the two move on.
+  void MoveBlocks(std::vector<int>* counts) const {
+    auto least = Unevenness(*counts);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int from = 0; from < slices_; ++from) {
+        for (int to = 0; to < slices_ && (*counts)[from] > 1; ++to) {
+          --(*counts)[from], ++(*counts)[to];
+          const auto now = Unevenness(*counts);
+          if (now.first * kAsLong < least.first ||
+              (now.first <= least.first && now.second * kAsLong < least.second)) {
+            least = now, moved = true;
+          } else {
+            ++(*counts)[from], --(*counts)[to];
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  int blocks() const { return static_cast<int>(costs_.blocks.size()); }
+
+  double CostOfSlice(int slice, int begin, int end) const {
+    return until_[end] - until_[begin] + (slice == 0 ? costs_.first : 0) +
+           (slice == slices_ - 1 ? costs_.last : 0);
+  }
+
+  // The longest stage, and the sum of the squares of stages.
+  std::pair<double, double> Unevenness(const std::vector<int>& counts) const {
+    std::pair<double, double> result;
+    for (const double sum : StageSums(counts)) {
+      result.first = std::max(result.first, sum);
+      result.second += sum * sum;
+    }
+    return result;
+  }
+
+  // The least `combine` of slice after slice over all divisions, and one that has it.
+  std::pair<double, std::vector<int>> FindCounts(
+      const std::function<double(double, double)>& combine) const {
+    const int n = blocks();
+    std::vector<double> least(n + 1, kNoDivision);  // of the slices so far, by their blocks
+    least[0] = 0;
+    std::vector<std::vector<int>> begins;  // by slice and its end
+    for (int i = 0; i < slices_; ++i) {
+      std::vector<double> next(n + 1, kNoDivision);
+      std::vector<int>& begin = begins.emplace_back(n + 1, 0);
+      for (int end = i + 1; end <= n; ++end) {
+        for (int b = i; b < end; ++b) {
+          if (least[b] == kNoDivision) continue;
+          const double sum = combine(least[b], CostOfSlice(i, b, end));
+          if (sum < next[end]) next[end] = sum, begin[end] = b;
+        }
+      }
+      least = std::move(next);
+    }
+    std::vector<int> counts(slices_);
+    for (int i = slices_ - 1, end = n; i >= 0; --i) {
+      counts[i] = end - begins[i][end];
+      end = begins[i][end];
+    }
+    return {least[n], counts};
+  }
+
+  const BlockCosts& costs_;
+  const int stages_, slices_;
+  std::vector<double> until_;  // of the blocks before each, and of all
+};
 
 }  // namespace
 
 std::vector<int> BalancedSlices(const BlockCosts& costs, int stages, int chunks) {
-  CHECK(stages >= 1 && chunks >= 1 && costs.blocks >= stages * chunks)
-      << costs.blocks << " blocks, " << stages << " stages of " << chunks;
-  std::vector<int> equal = Fill({.blocks = costs.blocks}, stages, chunks);
-  std::vector<int> best = Fill(costs, stages, chunks);
-  const double most = Longest(costs, equal, stages) * (1 - kWorthMoving);
-  return Longest(costs, best, stages) < most ? best : equal;
+  const size_t n = costs.blocks.size();
+  CHECK(stages >= 1 && chunks >= 1 && static_cast<int>(n) >= stages * chunks)
+      << n << " blocks, " << stages << " stages of " << chunks;
+  // In units of a block: where blocks are equal, sums of as many are equal to the last bit.
+  const double unit = costs.blocks[0] > 0 ? costs.blocks[0] : 1;
+  BlockCosts scaled = {.first = costs.first / unit, .last = costs.last / unit};
+  for (const double cost : costs.blocks) scaled.blocks.push_back(cost / unit);
+  const BlockCosts ones{.blocks = std::vector<double>(n, 1)};
+  const Balancer balancer(scaled, stages, chunks);
+  const std::vector<int> equal = Balancer(ones, stages, chunks).Fill();
+  std::vector<int> best;
+  if (scaled.blocks == ones.blocks) {
+    best = balancer.Fill();
+  } else {
+    best = balancer.DivideSlices();
+    if (chunks > 1) {
+      std::vector<int> moved = equal;
+      balancer.MoveBlocks(&moved);
+      balancer.MoveBlocks(&best);
+      if (balancer.Longest(moved) < balancer.Longest(best)) best = std::move(moved);
+    }
+  }
+  const double most = balancer.Longest(equal) * (1 - kWorthMoving);
+  return balancer.Longest(best) < most ? best : equal;
 }
 
 }  // namespace oneflow

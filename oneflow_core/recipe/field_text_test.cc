@@ -52,6 +52,20 @@ TEST_CASE("structured texts are refused with what is wrong in them") {
         "--recompute=full,none: full and none contradict; choose one of none, attention, selective "
         "and full, or write how many blocks of each slice one of them takes: full:2,none");
   CHECK(FindError("recompute", "full:1,selective,none").ends_with("takes: selective:2,none"));
+  CHECK(FindError("recompute", "full,full@b,none@b")
+            .ends_with("full@b and none@b contradict; choose one of none, attention, selective and "
+                       "full, or write how many blocks of each slice one of them takes: "
+                       "full@b:2,none@b"));
+  CHECK(FindError("recompute", "full@b:1,full@a,full@b:2").find("full@b is given twice") !=
+        std::string::npos);
+  for (const auto& [text, name] :
+       {std::pair("full@", ""), {"full@B:1", "B"}, {"full@b@c", "b@c"}, {"none@1", "1"}}) {
+    CHECK(FindError("recompute", text) ==
+          absl::StrCat("--recompute=", text, ": \"", name,
+                       "\" is no class of blocks; write its "
+                       "letter, as full@b:2; oneflow explain lists the classes"));
+  }
+  CHECK(FindError("recompute", "@b:1").starts_with("--recompute=@b:1: \"@b:1\" is not known"));
   for (const auto& [text, part] : {std::pair("full:x", "x"),
                                    {"full:", ""},
                                    {"full:1/", ""},

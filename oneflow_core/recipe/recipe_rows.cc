@@ -197,12 +197,13 @@ const Row kRecipeRows[] = {
     {.name = "global_norm", .value = "BOOL", .default_text = "true", .group = kOptimizerGroup,
      .rare = kRare, .sentence = "Updates wait for the norm of all gradients, to clip by it."},
     // Memory and precision.
-    {.name = "recompute", .value = "none|attention|selective|full[:COUNTS][,gather]",
+    {.name = "recompute", .value = "none|attention|selective|full[@CLASS][:COUNTS][,gather]",
      .default_text = "none", .group = kMemoryGroup, .searched = Searched::kChosen,
      .form = &kRecomputeForm, .idle = IdleRecompute,
      .sentence = "Part of each block that the backward recomputes. Blocks may differ: with "
                  "full:2,attention it is full for the first 2 of each slice along the pipe; "
-                 "full:3/2 says it by slice. gather: it repeats the all-gathers of the forward."},
+                 "full:3/2 says it by slice; full@b for blocks of class b, where a model has "
+                 "several. gather: it repeats the all-gathers of the forward."},
     {.name = "precision", .value = "f32|bf16", .default_text = "f32", .group = kMemoryGroup,
      .bits = Bits::kValues,
      .sentence = "Type of matrix products; with bf16, master weights and sums stay f32."},

@@ -14,8 +14,9 @@
 namespace oneflow {
 namespace {
 
-// In `value` of a row: a word of a list may have numbers behind a colon, which are not read here.
-constexpr std::string_view kCounts = "[:COUNTS]";
+// In `value` of a row: a word of a list may have a class behind an @, and numbers behind a colon,
+// which are not read here.
+constexpr std::string_view kCounts = "[@CLASS][:COUNTS]";
 
 // "zb" of "zero_bubble", "i" of nothing: the first letters of two words or more.
 std::string Initials(std::string_view words) {
@@ -100,7 +101,7 @@ absl::Status CheckWords(std::string_view where, std::string_view value, std::str
            : std::vector<std::string>{std::string(text)};
   const bool counted = value.find(kCounts) != std::string_view::npos;
   for (const std::string& word : words) {
-    const std::string choice = counted ? word.substr(0, word.find(':')) : word;
+    const std::string choice = counted ? word.substr(0, word.find_first_of("@:")) : word;
     if (std::find(choices.begin(), choices.end(), choice) != choices.end()) continue;
     const std::string nearest = choice.empty() ? "" : NearestChoice(choice, choices);
     return InputError(where, list ? absl::StrCat("\"", word, "\" is not known") : "is not known",

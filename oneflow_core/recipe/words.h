@@ -12,7 +12,7 @@
 namespace oneflow {
 
 // The words that `value` of a row lists, those in brackets last; none where it lists none. The mark
-// [:COUNTS] behind a word is not one of them.
+// [@CLASS][:COUNTS] behind a word is not one of them.
 std::vector<std::string> ListChoices(std::string_view value);
 
 // "a, b or c".

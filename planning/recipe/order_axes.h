@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-
 #include <map>
 #include <string>
 #include <string_view>
@@ -16,8 +15,8 @@
 
 namespace oneflow {
 
-// Blocks whose exchanges are those of several equal ones, in a graph without the others: by block,
-// how many it stands for.
+// By block, of how many alike its exchanges are, in a graph without the others; of any other block
+// they are its own.
 using StandIns = std::map<int, double>;
 
 // Returns graph.mesh with its axes in the order in which the boxing of a step takes the least time,
@@ -42,10 +41,11 @@ Mesh PlaceStages(const Graph& graph, const proto::Cluster& cluster, int64_t micr
 
 // Orders the axes of the request's mesh for its cluster, unless keep_axis_order says otherwise or
 // the cluster has one level: first those of a stage as they would stand if it were the only one,
-// then the position of the stages. Of blocks that are alike, few tell the order within a stage. Afterwards the recipe says keep_axis_order. The order depends on graph, cluster, sizes of
-// the axes and micro-batches alone, because the order of axes other than the stages' changes bits.
-// Adds a note where it is not the written one. `program`: the last one of the front end that
-// `cache` gets; empty: all.
+// then the position of the stages. Where many blocks are alike, few of each class tell
+// the order within a stage. Afterwards the recipe says keep_axis_order. The order depends on graph,
+// cluster, sizes of the axes and micro-batches alone, because the order of axes other than the
+// stages' changes bits. Adds a note where it is not the written one. `program`: the last one of the
+// front end that `cache` gets; empty: all.
 absl::Status OrderMesh(const GraphSource& source, CompileCache* cache, PlanRequest* request,
                        std::vector<std::string>* notes, std::string_view program = "");
 

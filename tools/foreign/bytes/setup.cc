@@ -154,6 +154,10 @@ absl::StatusOr<Setup> MakeSetup(const Facts& facts) {
   if (!facts.model.model) {
     return InputError(where, "need the model, which the files do not say", "add --model=MODEL");
   }
+  if (!facts.model.model->blocks().run().empty()) {
+    return InputError(where, "need a model whose blocks are alike",
+                      "ask oneflow fit, which counts blocks of every class");
+  }
   if (!facts.degrees.data || !facts.devices) {
     return InputError(where, "need the number of GPUs", "add --devices=NODESxGPUS");
   }

@@ -29,10 +29,15 @@ bool IsLlama31Scaling(const proto::RopeScaling& s) {
 
 bool IsMixture(const proto::Model& model) { return model.experts() > 0; }
 
+constexpr char kBlocksDiffer[] = "pattern of blocks that differ in what is written here";
+
 }  // namespace
 
 absl::Status CheckMegatron(System system, const Job& job, const AxisDegrees& degrees) {
   const proto::Model& model = job.model;
+  if (!model.blocks().run().empty()) {
+    return Lacks(system, kBlocksDiffer, "use a model whose blocks are alike");
+  }
   if (model.rope_scaling().factor() > 0 && !IsLlama31Scaling(model.rope_scaling())) {
     return Lacks(system,
                  "scaled rotary frequencies but those of Llama 3.1: factor, then 1, 4 and 8192",
@@ -61,6 +66,8 @@ absl::StatusOr<std::string> FindTitanModule(const proto::Model& model) {
   std::string lacks;
   if (model.family() != "llama") {
     lacks = "learned positions and layer norms (the family " + model.family() + ")";
+  } else if (!model.blocks().run().empty()) {
+    lacks = kBlocksDiffer;
   } else if (model.qkv_bias()) {
     lacks = "biases of queries, keys and values";
   } else if (model.window() > 0) {

@@ -41,7 +41,8 @@ struct Job {
   proto::Optimizer optimizer;  // absent numbers: their defaults
   proto::Run run;              // steps and seed are written
   int64_t parameters = 0;
-  int64_t block_parameters = 0;  // of one block
+  int64_t block_parameters = 0;    // of the largest block
+  std::vector<int> block_classes;  // of each block (block_classes.h)
   int devices_a_node = 8;
 };
 

@@ -264,6 +264,22 @@ TEST_CASE("policies of blocks") {
   CHECK(full("none:1,full") == -1);
   CHECK(full("full:1,attention") == -1);
   CHECK(AllHave(FindPolicies(MakeRecompute("selective,full:0"), slices), Policy::kSelective));
+  const auto full_of = [&](const char* text, const std::vector<int>& classes) {
+    return FindFullCount(FindPolicies(MakeRecompute(text), slices, classes));
+  };
+  CHECK(full_of("full@b", {0, 1, 0, 1, 0}) == -1);
+  CHECK(full_of("full@b,none@a", {1, 0, 0, 1, 0}) == 1);
+  CHECK(full_of("full@a,full@b", {0, 1, 0, 1, 0}) == 3);
+}
+
+TEST_CASE("a model whose blocks differ is refused where the system's files do not say it") {
+  for (const System system : {System::kMegatron, System::kBridge, System::kTorchtitan}) {
+    Job job = MakeJob("--mesh=data=2 --batch=16");
+    REQUIRE(RoundFor(system, job).ok());
+    job.model.mutable_blocks()->add_run()->set_count(1);
+    CHECK(RoundFor(system, job).status().message().find("has no pattern of blocks that differ") !=
+          std::string::npos);
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/block_classes.h"
 #include "oneflow_core/plan/arenas.h"
 #include "oneflow_core/print/plan_text.h"
 #include "oneflow_core/recipe/field_text.h"
@@ -19,15 +20,17 @@ namespace {
 constexpr int64_t kMostFiringsOfStep = int64_t{1} << 24;
 constexpr int kUsualNode = 8;
 
+// Of the largest block.
 int64_t CountBlockParameters(const proto::Graph& graph) {
-  int64_t count = 0;
+  std::map<int, int64_t> counts;
+  int64_t most = 0;
   for (const proto::Op& op : graph.op()) {
-    if (op.kind() != "variable" || !op.has_block() || op.block() != 0) continue;
+    if (op.kind() != "variable" || !op.has_block()) continue;
     int64_t elements = 1;
     for (const auto& dim : op.shape().dim()) elements *= dim.size();
-    count += elements;
+    most = std::max(most, counts[op.block()] += elements);
   }
-  return count;
+  return most;
 }
 
 // Seconds of a step; 0 where there are too many firings to play.
@@ -89,6 +92,7 @@ absl::StatusOr<Job> JobFromPlan(const proto::Plan& plan, const proto::Run& run,
   SetDefaults(RunRows(), &job.run);
   job.parameters = ParameterCount(plan);
   job.block_parameters = CountBlockParameters(plan.graph());
+  job.block_classes = FindBlockClasses(plan.graph()).class_of;
   const int node = cluster.level_size() > 0 ? cluster.level(0).size() : 0;
   job.devices_a_node = node > 0 ? node : kUsualNode;
   if (job.recipe.stage_layers().layers().empty()) {

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "glog/logging.h"
+#include "oneflow_core/model/annotate_recompute.h"
 #include "oneflow_core/recipe/field_text.h"
 
 namespace oneflow::foreign {
@@ -27,33 +29,19 @@ std::string PolicyText(Policy policy) {
   return "";
 }
 
-// The blocks of each term in one slice: those with counts take theirs, the one without the rest.
-std::vector<Policy> PoliciesOfSlice(const proto::Recompute& recompute, size_t slice, int blocks) {
-  std::vector<int> counts;
-  int rest = blocks;
-  for (const proto::Recompute::Term& term : recompute.term()) {
-    const int count =
-        term.counts().empty()
-            ? 0
-            : term.counts(std::min<int>(static_cast<int>(slice), term.counts_size() - 1));
-    counts.push_back(std::min(count, rest));
-    rest -= counts.back();
-  }
-  std::vector<Policy> policies;
-  for (int i = 0; i < recompute.term_size(); ++i) {
-    const int count = recompute.term(i).counts().empty() ? std::exchange(rest, 0) : counts[i];
-    policies.insert(policies.end(), count, PolicyNamed(recompute.term(i).policy()));
-  }
-  policies.resize(blocks, Policy::kNone);
-  return policies;
-}
-
 }  // namespace
 
-SlicePolicies FindPolicies(const proto::Recompute& recompute, const std::vector<int>& slices) {
+SlicePolicies FindPolicies(const proto::Recompute& recompute, const std::vector<int>& slices,
+                           std::vector<int> classes) {
+  classes.resize(std::accumulate(slices.begin(), slices.end(), 0));
   SlicePolicies policies;
+  auto next = classes.begin();
   for (size_t i = 0; i < slices.size(); ++i) {
-    policies.push_back(PoliciesOfSlice(recompute, i, slices[i]));
+    const auto begin = std::exchange(next, next + slices[i]);
+    std::vector<Policy>& of_slice = policies.emplace_back();
+    for (const std::string& name : ChoosePolicies(recompute, static_cast<int>(i), {begin, next})) {
+      of_slice.push_back(PolicyNamed(name));
+    }
   }
   return policies;
 }

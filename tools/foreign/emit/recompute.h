@@ -12,8 +12,10 @@ namespace oneflow::foreign {
 enum class Policy { kNone, kAttention, kSelective, kFull };
 
 // The policy of each block of each slice (annotate_recompute.h); of one slice without stage_layers.
+// `classes`: of all blocks; none: they are alike.
 using SlicePolicies = std::vector<std::vector<Policy>>;
-SlicePolicies FindPolicies(const proto::Recompute& recompute, const std::vector<int>& slices);
+SlicePolicies FindPolicies(const proto::Recompute& recompute, const std::vector<int>& slices,
+                           std::vector<int> classes = {});
 
 // True if every block has this policy.
 bool AllHave(const SlicePolicies& policies, Policy policy);

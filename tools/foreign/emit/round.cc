@@ -172,7 +172,8 @@ absl::StatusOr<std::vector<Rounded>> RoundFor(System system, const Job& given) {
   }
   RETURN_IF_ERROR(FindMicroBatch(job.recipe, degrees).status());
   RETURN_IF_ERROR(CheckModelFor(system, job, degrees));
-  const SlicePolicies policies = FindPolicies(job.recipe.recompute(), FindSlices(job));
+  const SlicePolicies policies =
+      FindPolicies(job.recipe.recompute(), FindSlices(job), job.block_classes);
   std::vector<Rounded> nearest;
   for (const proto::Recompute& recompute : NearRecompute(system, policies)) {
     Rounded rounded{.job = job};

@@ -23,6 +23,7 @@
 #include "tools/oneflow/cli/print.h"
 #include "tools/oneflow/cli/recipe_flags.h"
 #include "tools/oneflow/cli/verb.h"
+#include "tools/oneflow/explain/block_class_table.h"
 #include "tools/oneflow/explain/headline.h"
 #include "tools/oneflow/explain/model_memory.h"
 #include "tools/oneflow/explain/plan_origin.h"
@@ -79,11 +80,14 @@ absl::Status Explain(const Arguments& args) {
   if (!only.empty()) RETURN_IF_ERROR(FindProgramByFlag(plan, only).status());
   ASSIGN_OR_RETURN(const std::optional<ProcessTraffic> traffic,
                    ProcessTrafficFromFlags(args, plan));
+  const std::string proof = format == "json" || format == "text" ? DescribeProof(plan) : "";
   std::string text;
   if (format == "json") {
-    const std::string proof = DescribeProof(plan);
     nlohmann::ordered_json json = PlanJson(plan, proof);
     json["headline"] = MakeHeadline(priced, ClusterToSimulate(args, plan), proof).json;
+    nlohmann::ordered_json classes;
+    if (proof == kProved) classes = BlockClassTable(plan, ClusterToSimulate(args, plan)).json;
+    if (!classes.is_null()) json["block_classes"] = classes;
     if (traffic) json["process_traffic"] = ProcessTrafficJson(*traffic);
     text = JsonText(json, traffic ? -1 : 1) + "\n";
   } else if (format == "memory") {
@@ -100,9 +104,12 @@ absl::Status Explain(const Arguments& args) {
     ASSIGN_OR_RETURN(text, SimulatedPage(cluster, priced, FLAGS_program, StepsToSimulate(run),
                                          /*live_script=*/"", std::move(origin)));
   } else {
-    text = MakeHeadline(priced, ClusterToSimulate(args, plan), DescribeProof(plan)).text + "\n" +
+    text = MakeHeadline(priced, ClusterToSimulate(args, plan), proof).text + "\n" +
            (FLAGS_full ? PlanText(plan, only) : PlanSummary(plan) + PrecisionText(plan));
-    if (only.empty() || only == "train") text += VariableTable(plan);
+    if (only.empty() || only == "train") {
+      if (proof == kProved) text += BlockClassTable(plan, ClusterToSimulate(args, plan)).text;
+      text += VariableTable(plan);
+    }
     for (const proto::Program& program : plan.program()) {
       if (only.empty() || program.name() == only) text += BoxingTable(plan, program);
     }
