@@ -168,6 +168,11 @@ constexpr FrontEndPass kPasses[] = {
     // The forward of a program: shapes are inferred, ops are primitive, and each stage has the
     // variables that it uses.
     {"prune", nullptr, PruneGraph},
+    {"remove_hidden_losses", [](const FrontEndState& s) { return !s.draft.train; },
+     [](FrontEndState* s) {
+       RemoveHiddenLosses(&s->draft.graph);
+       return PruneGraph(s);
+     }},
     {"bind_batch", nullptr,
      [](FrontEndState* s) { return BindBatch(&s->draft.graph, s->draft.spec.micro_batch_size); }},
     {"remove_capacity", [](const FrontEndState& s) { return !s.draft.train; },

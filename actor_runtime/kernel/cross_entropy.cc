@@ -75,9 +75,14 @@ absl::StatusOr<Kernel> MakeRowStats(const KernelSetup& s) {
   });
 }
 
+// A loss that acts through its gradient alone is reported as 0.
+double ReportedScale(const KernelSetup& s) {
+  return BoolAttr(s, "gradient_only") ? 0 : DoubleAttr(s, "scale", 1);
+}
+
 absl::StatusOr<Kernel> MakeMeanNll(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
-    return [rows = Elements(In(s, 0)), scale = DoubleAttr(s, "scale", 1),
+    return [rows = Elements(In(s, 0)), scale = ReportedScale(s),
             ignores = s.in.size() > 3](const KernelCall& call) {
       const T *max = call.input<T>(0), *sum = call.input<T>(1), *picked = call.input<T>(2);
       const int32_t* labels = ignores ? call.input<int32_t>(3) : nullptr;

@@ -32,6 +32,7 @@ struct LogitRows {
   int64_t rows, width, first;
   bool ignores;  // rows whose label is negative have no gradient
   T factor;      // of the loss
+  T cap = 0;     // the rows are capped logits, and dx of those before; 0: they are not
   const int32_t* labels;
   const T *max, *sum;
 };
@@ -41,8 +42,12 @@ T ScaledLoss(double scale, T dloss) {
   return static_cast<T>(scale * static_cast<double>(dloss));
 }
 
-// dx, which may be x unless it accumulates. The column of the label is computed separately: if a
-// probability near one were rounded before the subtraction, only its rounding error would be left.
+// Columns that are turned into the gradient at a time, if their capped logits are read again.
+inline constexpr int64_t kCappedColumns = 512;
+
+// dx, which may be x unless it accumulates; where there is a cap it does not. The column of the
+// label is computed separately: if a probability near one were rounded before the subtraction, only
+// its rounding error would be left.
 template <typename T, typename S>
 void PutLogitGrads(const KernelCall& call, const VectorKernels<T, S>& v,
                    const VectorKernels<T>& wide, const LogitRows<T>& g, const S* x, S* dx,
@@ -61,8 +66,17 @@ void PutLogitGrads(const KernelCall& call, const VectorKernels<T, S>& v,
         dx_label = Widen(dx[at + column]);
         wide.row_exp(&x_label, g.max[r], g.factor / g.sum[r], &dx_label, 1, accumulate);
       }
-      v.row_exp(x + at, g.max[r], g.factor / g.sum[r], dx + at, g.width, accumulate);
-      if (here) dx[at + column] = Rounded<S>(dx_label - g.factor);
+      const bool caps = g.cap != 0;
+      for (int64_t c = 0, n = 0; c < g.width; c += n) {
+        n = caps ? std::min(kCappedColumns, g.width - c) : g.width;
+        S capped[kCappedColumns];
+        if (caps) std::copy_n(x + at + c, n, capped);
+        v.row_exp(x + at + c, g.max[r], g.factor / g.sum[r], dx + at + c, n, accumulate);
+        if (here && column >= c && column < c + n) {
+          dx[at + column] = Rounded<S>(dx_label - g.factor);
+        }
+        if (caps) v.soft_cap_grad(g.cap, dx + at + c, capped, dx + at + c, n, false);
+      }
     }
   });
 }

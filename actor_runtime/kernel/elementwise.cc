@@ -1,4 +1,7 @@
 // Element-wise kernels. Each works on pieces of a fixed size.
+#include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "actor_runtime/kernel/kernel_tables.h"
@@ -123,36 +126,39 @@ absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
   });
 }
 
-// Narrow elements are multiplied wide, and rounded once.
-Kernel MultiplyNarrow(const KernelSetup& s, float factor) {
-  return [n = Elements(s.out[0]), factor,
-          &v = *VectorFor<float, Bf16>(s.isa)](const KernelCall& call) {
-    const Bf16* x = call.input<Bf16>(0);
-    Bf16* y = call.output<Bf16>(0);
+// `run`: a loop of VectorKernels with a number, over elements of one input.
+template <typename T, typename S>
+Kernel OverElements(const KernelSetup& s, T number, void (*run)(T, const S*, S*, int64_t, bool)) {
+  return [n = Elements(s.out[0]), number, run](const KernelCall& call) {
     ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
-      float products[kWideSums];
-      for (int64_t at = begin; at < end; at += kWideSums) {
-        const int64_t count = std::min(kWideSums, end - at);
-        v.widen(x + at, products, count, false);
-        for (int64_t i = 0; i < count; ++i) products[i] *= factor;
-        v.round(products, y + at, count, call.accumulate);
-      }
+      run(number, call.input<S>(0) + begin, call.output<S>(0) + begin, end - begin,
+          call.accumulate);
     });
     return absl::OkStatus();
   };
 }
 
 absl::StatusOr<Kernel> MakeMultiply(const KernelSetup& s) {
-  const double factor = DoubleAttr(s, "factor");
-  if (s.out[0].dtype == DType::kBF16) return MultiplyNarrow(s, static_cast<float>(factor));
-  return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
-    return [n = Elements(s.out[0]), factor = static_cast<T>(factor)](const KernelCall& call) {
-      const T* x = call.input<T>(0);
-      T* y = call.output<T>(0);
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
+    const T factor = static_cast<T>(DoubleAttr(s, "factor"));
+    return OverElements<T, S>(s, factor, VectorFor<T, S>(s.isa)->multiply);
+  });
+}
+
+absl::StatusOr<Kernel> MakeSoftCap(const KernelSetup& s) {
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
+    return OverElements<T, S>(s, static_cast<T>(DoubleAttr(s, "cap")),
+                              VectorFor<T, S>(s.isa)->soft_cap);
+  });
+}
+
+absl::StatusOr<Kernel> MakeSoftCapGrad(const KernelSetup& s) {
+  return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
+    return [n = Elements(s.out[0]), cap = static_cast<T>(DoubleAttr(s, "cap")),
+            run = VectorFor<T, S>(s.isa)->soft_cap_grad](const KernelCall& call) {
       ForPieces(call, n, kPiece, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          y[i] = call.accumulate ? y[i] + factor * x[i] : factor * x[i];
-        }
+        run(cap, call.input<S>(0) + begin, call.input<S>(1) + begin, call.output<S>(0) + begin,
+            end - begin, call.accumulate);
       });
       return absl::OkStatus();
     };
@@ -171,18 +177,26 @@ absl::StatusOr<Kernel> MakeGeluGrad(const KernelSetup& s) {
   });
 }
 
+// The loops of the attribute `activation`.
+template <typename T, typename S>
+const GatedKernels<S>& FindGated(const KernelSetup& s) {
+  const VectorKernels<T, S>& v = *VectorFor<T, S>(s.isa);
+  const std::pair<std::string_view, const GatedKernels<S>*> kActivations[] = {
+      {"silu", &v.gated_silu}, {"gelu", &v.gated_gelu}, {"clamped_silu", &v.gated_clamped_silu}};
+  const auto* found = std::ranges::find(kActivations, StringAttr(s, "activation"),
+                                        [](const auto& row) { return row.first; });
+  return *found->second;  // the op's definition has checked it
+}
+
 absl::StatusOr<Kernel> MakeGated(const KernelSetup& s) {
   return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
-    const VectorKernels<T, S>& v = *VectorFor<T, S>(s.isa);
-    const bool gelu = StringAttr(s, "activation") == "gelu";
-    return OverElements(s, gelu ? v.gated_gelu : v.gated_silu);
+    return OverElements(s, FindGated<T, S>(s).forward);
   });
 }
 
 absl::StatusOr<Kernel> MakeGatedGrad(const KernelSetup& s) {
   return ForStored(s, s.out[0].dtype, [&]<typename T, typename S>(T, S) -> Kernel {
-    const VectorKernels<T, S>& v = *VectorFor<T, S>(s.isa);
-    const auto run = StringAttr(s, "activation") == "gelu" ? v.gated_gelu_grad : v.gated_silu_grad;
+    const auto run = FindGated<T, S>(s).grad;
     return [n = Elements(s.out[0]), run](const KernelCall& call) {
       const S *dy = call.input<S>(0), *gate = call.input<S>(1), *up = call.input<S>(2);
       S *dgate = call.output<S>(0), *dup = call.output<S>(1);
@@ -198,12 +212,20 @@ absl::StatusOr<Kernel> MakeGatedGrad(const KernelSetup& s) {
 }  // namespace
 
 KernelTable ElementwiseTable() {
-  return {{"add", MakeAdd},           {"add_bias", MakeAddBias},
-          {"add_delta", MakeAdd},     {"add_n", MakeAddN},
-          {"cast", MakeCast},         {"fill", MakeFill},
-          {"gated", MakeGated},       {"gated_grad", MakeGatedGrad},
-          {"gelu", MakeGelu},         {"gelu_grad", MakeGeluGrad},
-          {"multiply", MakeMultiply}, {"sum_uses", MakeAddN}};
+  return {{"add", MakeAdd},
+          {"add_bias", MakeAddBias},
+          {"add_delta", MakeAdd},
+          {"add_n", MakeAddN},
+          {"cast", MakeCast},
+          {"fill", MakeFill},
+          {"gated", MakeGated},
+          {"gated_grad", MakeGatedGrad},
+          {"gelu", MakeGelu},
+          {"gelu_grad", MakeGeluGrad},
+          {"multiply", MakeMultiply},
+          {"soft_cap", MakeSoftCap},
+          {"soft_cap_grad", MakeSoftCapGrad},
+          {"sum_uses", MakeAddN}};
 }
 
 }  // namespace oneflow

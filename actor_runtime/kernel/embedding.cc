@@ -1,6 +1,7 @@
 // Tables and positions. Under sharding a device holds some rows (or columns) of a table: an id
 // outside its rows gives a row of zeros, so that the sum over devices is the full result.
 #include <algorithm>
+#include <type_traits>
 
 #include "absl/status/status.h"
 #include "actor_runtime/kernel/kernel_tables.h"
@@ -11,37 +12,16 @@
 namespace oneflow {
 namespace {
 
-// A row of a table, or zeros where `from` is null.
-template <typename T>
-void PutTableRow(const VectorKernels<T>& v, const T* from, T* to, int64_t width, bool accumulate) {
+// A row of a table times `scale`, as it is or as f32; zeros where `from` is null.
+template <typename T, typename S, typename Y>
+void PutTableRow(const VectorKernels<T, S>& v, T scale, const S* from, Y* to, int64_t width,
+                 bool accumulate) {
   if (from == nullptr) {
-    if (!accumulate) std::fill_n(to, width, T(0));
-  } else if (accumulate) {
-    v.accumulate(from, to, width);
+    if (!accumulate) std::fill_n(to, width, Y{});
+  } else if constexpr (std::is_same_v<S, Y>) {
+    v.multiply(scale, from, to, width, accumulate);
   } else {
-    std::copy_n(from, width, to);
-  }
-}
-
-// A row of a bf16 table, as it is or as f32.
-void PutTableRow(const VectorKernels<float, Bf16>& v, const Bf16* from, float* to, int64_t width,
-                 bool accumulate) {
-  if (from != nullptr) {
-    v.widen(from, to, width, accumulate);
-  } else if (!accumulate) {
-    std::fill_n(to, width, 0.0F);
-  }
-}
-void PutTableRow(const VectorKernels<float, Bf16>&, const Bf16* from, Bf16* to, int64_t width,
-                 bool accumulate) {
-  for (int64_t i = 0; from != nullptr && accumulate && i < width; ++i) {
-    to[i] = ToBf16(ToFloat(to[i]) + ToFloat(from[i]));
-  }
-  if (accumulate) return;
-  if (from != nullptr) {
-    std::copy_n(from, width, to);
-  } else {
-    std::fill_n(to, width, Bf16{});
+    v.multiply_wide(scale, from, to, width, accumulate);
   }
 }
 
@@ -51,6 +31,7 @@ Kernel EmbeddingKernel(const KernelSetup& s) {
   const Slice& table = In(s, 0).slice;
   const int64_t first = table.begin[0], rows = table.size[0], width = table.size[1];
   const int64_t tokens = Elements(In(s, 1));
+  const T scale = static_cast<T>(DoubleAttr(s, "scale", 1));
   return [=, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
     const S* from = call.input<S>(0);
     const int32_t* ids = call.input<int32_t>(1);
@@ -59,7 +40,8 @@ Kernel EmbeddingKernel(const KernelSetup& s) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = ids[i] - first;
         const bool here = row >= 0 && row < rows;
-        PutTableRow(v, here ? from + row * width : nullptr, y + i * width, width, call.accumulate);
+        PutTableRow(v, scale, here ? from + row * width : nullptr, y + i * width, width,
+                    call.accumulate);
       }
     });
     return absl::OkStatus();
@@ -75,12 +57,23 @@ absl::StatusOr<Kernel> MakeEmbedding(const KernelSetup& s) {
                    [&]<typename T>(T) -> Kernel { return EmbeddingKernel<T, T, T>(s); });
 }
 
+// y += scale x, for at most kMostColumns. The product is rounded before the sum, on every device.
+constexpr int64_t kMostColumns = 512;
+template <typename T>
+void AddScaled(const VectorKernels<T>& v, T scale, const T* x, T* y, int64_t n) {
+  if (scale == T(1)) return v.accumulate(x, y, n);
+  T products[kMostColumns];
+  v.multiply(scale, x, products, n, false);
+  v.accumulate(products, y, n);
+}
+
 // Rows are added in the order of tokens; threads share the columns, so no sum is split.
 absl::StatusOr<Kernel> MakeEmbeddingGrad(const KernelSetup& s) {
   return ForFloats(s, s.out[0].dtype, [&]<typename T>(T) -> Kernel {
     const Slice& table = s.out[0].slice;
     const int64_t first = table.begin[0], rows = table.size[0], width = table.size[1];
     const int64_t tokens = Elements(In(s, 0));
+    const T scale = static_cast<T>(DoubleAttr(s, "scale", 1));
     return [=, &v = *VectorFor<T>(s.isa)](const KernelCall& call) {
       const int32_t* ids = call.input<int32_t>(0);
       const T* dy = call.input<T>(1);
@@ -93,7 +86,7 @@ absl::StatusOr<Kernel> MakeEmbeddingGrad(const KernelSetup& s) {
         for (int64_t i = 0; i < tokens; ++i) {
           const int64_t row = ids[i] - first;
           if (row < 0 || row >= rows) continue;
-          v.accumulate(dy + i * width + begin, y + row * width + begin, end - begin);
+          AddScaled(v, scale, dy + i * width + begin, y + row * width + begin, end - begin);
         }
       });
       return absl::OkStatus();

@@ -1,11 +1,12 @@
-// Products of each expert's tokens with its weight. A task is an expert's part of one queue (of one
-// weight's gradient: an expert), multiplied by one thread.
+// Products of each expert's tokens with its weight, and the gradients of weight and bias. A task is
+// an expert's part of one queue (of one weight's gradient: an expert), multiplied by one thread.
 #include <algorithm>
 #include <cstring>
 
 #include "actor_runtime/kernel/gemm.h"
 #include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/queue_map.h"
+#include "actor_runtime/kernel/simd/vector_kernels.h"
 #include "actor_runtime/kernel/support.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/device/cpu_scratch.h"
@@ -25,10 +26,11 @@ absl::StatusOr<Kernel> MakeExpertLinear(const KernelSetup& s) {
       Elements(In(s, 0)) == 0 || columns == 0 ? 0 : ProductWorkspace(q.slots, columns, width);
   RETURN_IF_ERROR(NeedWorkspace(s, bytes * s.threads));
   return ForStored(s, s.out[0].dtype, [&]<typename T>(auto, T) -> Kernel {
-    return [=, transposed = BoolAttr(s, "transpose_w"),
+    return [=, transposed = BoolAttr(s, "transpose_w"), biased = s.in.size() > 3,
             &kernels = *ProductKernelsFor<T>(s.isa)](const KernelCall& call) {
       const T *y = call.input<T>(0), *w = call.input<T>(1);
       const int32_t* offsets = call.input<int32_t>(2);
+      const SumType<T>* bias = biased ? call.input<SumType<T>>(3) : nullptr;
       T* out = call.output<T>(0);
       const auto tasks = static_cast<int>(q.experts() * q.runs);
       call.pool->ParallelFor(tasks, [&](int task, int thread) {
@@ -40,12 +42,9 @@ absl::StatusOr<Kernel> MakeExpertLinear(const KernelSetup& s) {
                                .a = {y + rows.begin * width, width, 1},
                                .b = Matrix(w + e * width * columns, columns, transposed, width),
                                .c = out + rows.begin * columns,
-                               .c_row = columns};
-        if (g.m > 0 && g.n > 0 && g.k > 0) {
-          GemmSerial(kernels, g, call.workspace.data() + thread * bytes);
-        } else {
-          std::memset(g.c, 0, g.m * g.n * sizeof(T));
-        }
+                               .c_row = columns,
+                               .bias = bias == nullptr ? nullptr : bias + e * columns};
+        GemmSerial(kernels, g, call.workspace.data() + thread * bytes);
         if ((e + 1) % q.of_group != 0) return;
         const int64_t end = (e / q.of_group * q.runs + run + 1) * q.slots;
         std::memset(out + rows.end * columns, 0, (end - rows.end) * columns * sizeof(T));
@@ -96,10 +95,32 @@ absl::StatusOr<Kernel> MakeExpertLinearGradWeight(const KernelSetup& s) {
   });
 }
 
+absl::StatusOr<Kernel> MakeExpertLinearGradBias(const KernelSetup& s) {
+  ASSIGN_OR_RETURN(const ExpertQueues q, FindQueues(s, In(s, 0), In(s, 1), s.out[0]));
+  const int64_t columns = LastDim(In(s, 0));
+  return ForStored(s, In(s, 0).dtype, [&]<typename T, typename S>(T, S) -> Kernel {
+    return [=, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
+      const S* dout = call.input<S>(0);
+      const int32_t* offsets = call.input<int32_t>(1);
+      call.pool->ParallelFor(static_cast<int>(q.experts()), [&](int e, int) {
+        T* dbias = call.output<T>(0) + e * columns;
+        if (!call.accumulate) std::fill_n(dbias, columns, T(0));
+        for (int64_t run = 0; run < q.runs; ++run) {
+          const ExpertQueues::Rows rows = q.Find(offsets, e, run);
+          v.column_sums(dout + rows.begin * columns, dbias, rows.size(), columns, 0, columns,
+                        /*accumulate=*/true);
+        }
+      });
+      return absl::OkStatus();
+    };
+  });
+}
+
 }  // namespace
 
 KernelTable ExpertLinearTable() {
   return {{"expert_linear", MakeExpertLinear},
+          {"expert_linear_grad_bias", MakeExpertLinearGradBias},
           {"expert_linear_grad_weight", MakeExpertLinearGradWeight}};
 }
 

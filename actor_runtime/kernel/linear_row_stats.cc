@@ -18,6 +18,8 @@ template <typename T, typename S>
 struct PieceMaker {
   LogitPieces p;
   const ProductKernels<S>& products;
+  const VectorKernels<T, S>& v;
+  T cap;  // 0: none
 
   S* Logits(const KernelCall& call) const { return reinterpret_cast<S*>(call.workspace.data()); }
   std::byte* Scratch(const KernelCall& call) const { return call.workspace.data() + p.logit_bytes; }
@@ -33,6 +35,11 @@ struct PieceMaker {
                            .c = Logits(call),
                            .c_row = p.vocab};
     Gemm(products, g, Scratch(call), *call.pool);
+    if (cap == 0) return;
+    ForPieces(call, rows * p.vocab, kPiece, [&](int64_t begin, int64_t end) {
+      S* const logits = Logits(call) + begin;
+      v.soft_cap(cap, logits, logits, end - begin, /*accumulate=*/false);
+    });
   }
 
   // Those of dx; the workspace holds the gradient of their logits.
@@ -61,6 +68,12 @@ struct PieceMaker {
   }
 };
 
+template <typename T, typename S>
+PieceMaker<T, S> MakePieceMaker(const KernelSetup& s, const LogitPieces& p) {
+  return {p, *ProductKernelsFor<S>(s.isa), *VectorFor<T, S>(s.isa),
+          static_cast<T>(DoubleAttr(s, "cap"))};
+}
+
 // The pieces of a kernel of either kind, whose plan gives enough workspace.
 absl::StatusOr<LogitPieces> FindPieces(const KernelSetup& s) {
   const LogitPieces p = FindLogitPieces(MakeLocalOp(s));
@@ -71,13 +84,12 @@ absl::StatusOr<LogitPieces> FindPieces(const KernelSetup& s) {
 absl::StatusOr<Kernel> MakeLinearRowStats(const KernelSetup& s) {
   ASSIGN_OR_RETURN(const LogitPieces p, FindPieces(s));
   return ForStored(s, In(s, 0).dtype, [&]<typename T, typename S>(T, S) -> Kernel {
-    return [maker = PieceMaker<T, S>{p, *ProductKernelsFor<S>(s.isa)},
-            &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
+    return [maker = MakePieceMaker<T, S>(s, p)](const KernelCall& call) {
       const LogitPieces& p = maker.p;
       for (int64_t row = 0; row < p.rows; row += p.of_piece) {
         const int64_t rows = maker.RowsFrom(row);
         maker.MakeLogits(call, row, rows);
-        PutRowStats(call, v, rows, p.vocab, maker.Logits(call), call.input<int32_t>(2) + row,
+        PutRowStats(call, maker.v, rows, p.vocab, maker.Logits(call), call.input<int32_t>(2) + row,
                     call.output<T>(0) + row, call.output<T>(1) + row, call.output<T>(2) + row);
       }
       return absl::OkStatus();
@@ -90,9 +102,9 @@ template <bool input, bool weight>
 absl::StatusOr<Kernel> MakeLinearRowStatsGrad(const KernelSetup& s) {
   ASSIGN_OR_RETURN(const LogitPieces p, FindPieces(s));
   return ForStored(s, In(s, 0).dtype, [&]<typename T, typename S>(T, S) -> Kernel {
-    return [maker = PieceMaker<T, S>{p, *ProductKernelsFor<S>(s.isa)},
-            scale = DoubleAttr(s, "scale", 1), ignores = BoolAttr(s, "ignore_negative"),
-            &v = *VectorFor<T, S>(s.isa), &wide = *VectorFor<T>(s.isa)](const KernelCall& call) {
+    return [maker = MakePieceMaker<T, S>(s, p), scale = DoubleAttr(s, "scale", 1),
+            ignores = BoolAttr(s, "ignore_negative"),
+            &wide = *VectorFor<T>(s.isa)](const KernelCall& call) {
       const LogitPieces& p = maker.p;
       if (weight && p.Empty() && !call.accumulate) {  // a sum of no rows
         std::fill_n(call.output<T>(input ? 1 : 0), p.vocab * p.width, T(0));
@@ -106,10 +118,11 @@ absl::StatusOr<Kernel> MakeLinearRowStatsGrad(const KernelSetup& s) {
                              .first = 0,
                              .ignores = ignores,
                              .factor = ScaledLoss(scale, *call.input<T>(5)),
+                             .cap = maker.cap,
                              .labels = call.input<int32_t>(2) + row,
                              .max = call.input<T>(3) + row,
                              .sum = call.input<T>(4) + row};
-        PutLogitGrads(call, v, wide, r, logits, logits, /*accumulate=*/false);
+        PutLogitGrads(call, maker.v, wide, r, logits, logits, /*accumulate=*/false);
         if (input) maker.PutInputGrad(call, row, rows);
         if (weight) maker.AddWeightGrad(call, row, rows, input ? 1 : 0);
       }

@@ -2,6 +2,8 @@
 // were computed by transformers 4.44.2 with PyTorch 1.13.1 on CPU (modeling_rope_utils: default and
 // llama3; apply_rotary_pos_emb and LlamaRMSNorm of models/llama), in f32.
 #include <bit>
+#include <cmath>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -107,6 +109,96 @@ Reference Llama31() {
             0.479996264f, -0.467727304f},
            {-0.081934914f, 0.711887956f, -0.672487199f, 0.494732976f, 0.253921866f, 0.769045591f,
             -0.0297652632f, -0.633131683f}}};
+}
+
+// Of transformers 5.24 with PyTorch 2.15, whose powers are within one unit in the last place.
+struct ScaledReference {
+  std::string name;
+  int64_t head;
+  AttrMap attrs;
+  std::vector<uint32_t> frequencies;
+};
+
+AttrMap YarnAttrs(double theta, double factor, double slow, double fast, int64_t positions) {
+  return {{"theta", theta},
+          {"scaling", std::string("yarn")},
+          {"scale_factor", factor},
+          {"low_frequency_factor", slow},
+          {"high_frequency_factor", fast},
+          {"original_positions", positions}};
+}
+
+std::vector<ScaledReference> ScaledReferences() {
+  AttrMap exact = YarnAttrs(150000, 32, 1, 32, 4096), part = YarnAttrs(500000, 8, 1, 32, 8192);
+  exact["exact"] = true;
+  part["rotated"] = int64_t{32};
+  return {{"gpt-oss: YaRN, exact",
+           64,
+           exact,
+           {0x3f800000, 0x3f306535, 0x3ef316a2, 0x3ea77faa, 0x3e66d3fa, 0x3e1f0cfd, 0x3ddb2f9f,
+            0x3d970764, 0x3d502194, 0x3d01ddd5, 0x3c9e646f, 0x3c3dec94, 0x3bdea840, 0x3b7cfe14,
+            0x3b093803, 0x3a89f778, 0x39ef543c, 0x390799b9, 0x3820adc6, 0x37dd6dfc, 0x37989328,
+            0x375242fa, 0x3710e12c, 0x36c7a82b, 0x3689928c, 0x363d9647, 0x3602a245, 0x35b40668,
+            0x35781728, 0x352af200, 0x34eb93eb, 0x34a252d3}},
+          {"YaRN of a quarter of a head",
+           128,
+           part,
+           {0x3f800000, 0x3ee177bc, 0x3e4693b0, 0x3daee4ad, 0x3d1a08c8, 0x3c5fd81c, 0x3b9b53f4,
+            0x3ac7f12a, 0x39de6fc0, 0x38a3418d, 0x380fc8f8, 0x377d45c3, 0x36df10c4, 0x36447610,
+            0x35ad07a7, 0x351864a7}},
+          {"YaRN with a step",
+           32,
+           YarnAttrs(50000, 32, 1, 1, 4096),
+           {0x3f800000, 0x3f022edb, 0x3e84673d, 0x3e06a951, 0x3d88f541, 0x3d0b4b37, 0x3c8dab61,
+            0x3c1015e9, 0x3b928aff, 0x3b150acf, 0x38179588, 0x379a2b5b, 0x371ccc77, 0x369f790d,
+            0x36223151, 0x35a4f575}},
+          {"linear, half a head",
+           64,
+           {{"theta", 1000000.0},
+            {"scaling", std::string("linear")},
+            {"scale_factor", 8.0},
+            {"rotated", int64_t{32}}},
+           {0x3e000000, 0x3d57e89b, 0x3cb61887, 0x3c19940d, 0x3b8186e3, 0x3ada7bf2, 0x3a38449c,
+            0x399b690d, 0x3903126f, 0x385d1725, 0x37ba7753, 0x371d43a4, 0x3684a2b2, 0x35dfba4f,
+            0x353cb0c1, 0x349f23e4}}};
+}
+
+TEST_CASE("scaled frequencies of a part of a head are those of transformers") {
+  for (const ScaledReference& reference : ScaledReferences()) {
+    INFO(reference.name);
+    const Port x = FullPort({1, 1, 1, reference.head});
+    KernelHarness h("rotary", reference.attrs, {{x}}, {x});
+    const std::vector<float> f = RotaryFrequencies(h.setup());
+    REQUIRE(f.size() == reference.frequencies.size());
+    for (size_t j = 0; j < f.size(); ++j) {
+      INFO("pair " << j);
+      const auto bits = static_cast<int64_t>(std::bit_cast<uint32_t>(f[j]));
+      CHECK(std::abs(bits - static_cast<int64_t>(reference.frequencies[j])) <= 1);
+    }
+  }
+}
+
+TEST_CASE("rotary turns a part of a head, by a factor, and keeps the rest") {
+  constexpr int64_t kD = 10, kRotated = 4;
+  const Port x = FullPort({1, 3, 2, kD}, DType::kF64);
+  AttrMap attrs = YarnAttrs(10000, 4, 1, 8, 16);
+  attrs["rotated"] = kRotated, attrs["attention_factor"] = 1.5;
+  KernelHarness h("rotary", attrs, {{x}}, {x});
+  const Values values = XValues(3 * 2 * kD);
+  h.SetInput(0, values);
+  REQUIRE(h.MakeAndCall() == absl::OkStatus());
+  const std::vector<float> f = RotaryFrequencies(h.setup());
+  const Values y = h.Output(0);
+  for (int64_t i = 0; i < 3 * 2 * kD; ++i) {
+    const int64_t token = i / (2 * kD), e = i % kD, j = e % 2;
+    const double angle = static_cast<double>(token) * f[j];
+    const double c = 1.5 * std::cos(angle), s = 1.5 * std::sin(angle);
+    const double expected = e >= kRotated ? values[i]
+                            : e < 2       ? values[i] * c - values[i + 2] * s
+                                          : values[i] * c + values[i - 2] * s;
+    INFO("token " << token << ", element " << e);
+    CHECK(y[i] == Approx(expected).margin(e >= kRotated ? 0 : 2e-7));
+  }
 }
 
 KernelHarness Rotary(const AttrMap& attrs, DType dtype) {

@@ -31,12 +31,12 @@ Kernel TypedProduct(const ProductSpec& product, Isa isa) {
       } else if (p.then == Then::kGeluGrad) {
         v.gelu_grad(c + at, call.input<C>(2) + at, c + at, columns, /*accumulate=*/false);
       } else if (p.then == Then::kGated) {
-        const auto gated = p.silu ? v.gated_silu : v.gated_gelu;
-        gated(call.input<C>(2) + at, c + at, call.output<C>(1) + at, columns, false);
+        const auto& gated = p.silu ? v.gated_silu : v.gated_gelu;
+        gated.forward(call.input<C>(2) + at, c + at, call.output<C>(1) + at, columns, false);
       } else if (p.then == Then::kGatedGrad) {
-        const auto grad = p.silu ? v.gated_silu_grad : v.gated_gelu_grad;
-        grad(c + at, call.input<C>(2) + at, call.input<C>(3) + at, c + at, call.output<C>(1) + at,
-             columns, false);
+        const auto& gated = p.silu ? v.gated_silu : v.gated_gelu;
+        gated.grad(c + at, call.input<C>(2) + at, call.input<C>(3) + at, c + at,
+                   call.output<C>(1) + at, columns, false);
       } else if constexpr (!std::is_same_v<C, Bf16>) {
         v.add(call.input<C>(2) + at, c + at, c + at, columns, /*accumulate=*/false);
       }

@@ -21,6 +21,7 @@ template <typename T, typename X, typename Y>
 Kernel Forward(const KernelSetup& s, const RmsNormKernels<T, X, Y>& loops) {
   const int64_t width = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
   const T epsilon = static_cast<T>(DoubleAttr(s, "epsilon", 1e-5));
+  const T offset = static_cast<T>(DoubleAttr(s, "offset"));
   return [=, run = loops.forward](const KernelCall& call) {
     const X* x = call.input<X>(0);
     const T* gamma = call.input<T>(1);
@@ -28,7 +29,7 @@ Kernel Forward(const KernelSetup& s, const RmsNormKernels<T, X, Y>& loops) {
     T* rstd = call.output<T>(1);
     ForPieces(call, rows, RowPiece(width), [&](int64_t begin, int64_t end) {
       const int64_t at = begin * width;
-      run(x + at, gamma, epsilon, y + at, rstd + begin, end - begin, width);
+      run(x + at, gamma, offset, epsilon, y + at, rstd + begin, end - begin, width);
     });
     return absl::OkStatus();
   };
@@ -37,6 +38,7 @@ Kernel Forward(const KernelSetup& s, const RmsNormKernels<T, X, Y>& loops) {
 template <typename T, typename X, typename Y>
 Kernel GradInput(const KernelSetup& s, const RmsNormKernels<T, X, Y>& loops) {
   const int64_t width = LastDim(In(s, 1)), rows = CountRows(In(s, 1));
+  const T offset = static_cast<T>(DoubleAttr(s, "offset"));
   return [=, run = loops.grad_input](const KernelCall& call) {
     const Y* dy = call.input<Y>(0);
     const X* x = call.input<X>(1);
@@ -44,7 +46,8 @@ Kernel GradInput(const KernelSetup& s, const RmsNormKernels<T, X, Y>& loops) {
     X* dx = call.output<X>(0);
     ForPieces(call, rows, RowPiece(width), [&](int64_t begin, int64_t end) {
       const int64_t at = begin * width;
-      run(dy + at, x + at, gamma, rstd + begin, dx + at, end - begin, width, call.accumulate);
+      run(dy + at, x + at, gamma, offset, rstd + begin, dx + at, end - begin, width,
+          call.accumulate);
     });
     return absl::OkStatus();
   };

@@ -1,6 +1,7 @@
 // Rotary position embeddings. The cosines and sines of a position are computed once for all of its
-// heads. The gradient turns by the negative angles.
+// heads. The gradient turns by the negative angles. What is not turned is copied.
 #include <algorithm>
+#include <vector>
 
 #include "actor_runtime/kernel/kernel_tables.h"
 #include "actor_runtime/kernel/rotary_frequencies.h"
@@ -29,12 +30,14 @@ absl::StatusOr<Kernel> MakeRotary(const KernelSetup& s) {
     const Dims& x_dims = In(s, 0).local();
     const int64_t tokens = x_dims[0] * x_dims[1], length = x_dims[1];
     const int64_t heads = DimsProduct(x_dims, 2, static_cast<int>(x_dims.size()) - 1);
-    const int64_t half = x_dims.back() / 2, row = heads * 2 * half;
+    const std::vector<float> frequencies = RotaryFrequencies(s);
+    const auto half = static_cast<int64_t>(frequencies.size());
+    const int64_t d = x_dims.back(), row = heads * d;
     const bool has_positions = s.in.size() > 1;
     const bool each = has_positions && In(s, 1).dims.size() == 2;
     const float direction = BoolAttr(s, "inverse") ? -1 : 1;
-    return [=, &v = *VectorFor<T, S>(s.isa),
-            frequencies = RotaryFrequencies(s)](const KernelCall& call) {
+    const auto factor = static_cast<float>(DoubleAttr(s, "attention_factor", 1));
+    return [=, &v = *VectorFor<T, S>(s.isa)](const KernelCall& call) {
       const S* x = call.input<S>(0);
       S* y = call.output<S>(0);
       const TokenPositions positions{has_positions ? call.input<int32_t>(1) : nullptr, each,
@@ -45,8 +48,12 @@ absl::StatusOr<Kernel> MakeRotary(const KernelSetup& s) {
           const float position = direction * static_cast<float>(positions(token));
           for (int64_t j = 0; j < half; j += kPairs) {
             const int64_t n = std::min(kPairs, half - j), at = token * row + j;
-            v.rotary_angles(position, frequencies.data() + j, cosines, sines, n);
-            v.rotate(x + at, cosines, sines, y + at, heads, half, n, call.accumulate);
+            v.rotary_angles(position, factor, frequencies.data() + j, cosines, sines, n);
+            v.rotate(x + at, cosines, sines, y + at, heads, d, half, n, call.accumulate);
+          }
+          for (int64_t head = 0; head < heads; ++head) {
+            const int64_t at = token * row + head * d + 2 * half;
+            PutRow<T>(x + at, d - 2 * half, call.accumulate, y + at);
           }
         }
       });

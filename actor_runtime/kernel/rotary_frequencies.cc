@@ -1,7 +1,10 @@
 #include "actor_runtime/kernel/rotary_frequencies.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "actor_runtime/kernel/attributes.h"
 #include "actor_runtime/kernel/support.h"
@@ -13,6 +16,7 @@ namespace {
 // to f64 first, and no compiler contracts two operations between which a cast stands.
 float Single(double value) { return static_cast<float>(value); }
 
+// Of Llama 3.1.
 struct Scaling {
   float factor, low, high_minus_low, original;
   float longest_kept, shortest_scaled;  // wavelengths
@@ -30,17 +34,7 @@ float Scale(const Scaling& s, float frequency) {
   return Single(double{scaled} + Single(double{smooth} * frequency));
 }
 
-}  // namespace
-
-std::vector<float> RotaryFrequencies(const KernelSetup& s) {
-  const int64_t d = LastDim(In(s, 0));
-  const double theta = Single(DoubleAttr(s, "theta"));
-  std::vector<float> frequencies(d / 2);
-  for (int64_t j = 0; j < d / 2; ++j) {
-    const float exponent = Single(static_cast<double>(2 * j) / static_cast<double>(d));
-    frequencies[j] = Single(1.0 / Single(std::pow(theta, exponent)));
-  }
-  if (s.attrs.find("scale_factor") == s.attrs.end()) return frequencies;
+void ScaleLlama(const KernelSetup& s, std::vector<float>* frequencies) {
   const double low = DoubleAttr(s, "low_frequency_factor");
   const double high = DoubleAttr(s, "high_frequency_factor");
   const auto original = static_cast<double>(IntAttr(s, "original_positions"));
@@ -50,7 +44,59 @@ std::vector<float> RotaryFrequencies(const KernelSetup& s) {
                         .original = Single(original),
                         .longest_kept = Single(original / high),
                         .shortest_scaled = Single(original / low)};
-  for (float& frequency : frequencies) frequency = Scale(scaling, frequency);
+  for (float& frequency : *frequencies) frequency = Scale(scaling, frequency);
+}
+
+// The pair, a fraction, that turns so often over the original positions.
+double FindPair(const KernelSetup& s, int64_t rotated, double turns) {
+  constexpr double kTwoPi = 6.28318530717958647692;
+  const auto positions = static_cast<double>(IntAttr(s, "original_positions"));
+  return static_cast<double>(rotated) * std::log(positions / (turns * kTwoPi)) /
+         (2 * std::log(DoubleAttr(s, "theta")));
+}
+
+// `powers` are those of theta. Pairs up to `first` keep their frequency, those from `last` on have
+// a scaled one, and between them there is a ramp.
+std::vector<float> MakeYarn(const KernelSetup& s, const std::vector<float>& powers) {
+  const auto rotated = static_cast<int64_t>(2 * powers.size());
+  double first = FindPair(s, rotated, DoubleAttr(s, "high_frequency_factor"));
+  double last = FindPair(s, rotated, DoubleAttr(s, "low_frequency_factor"));
+  if (!BoolAttr(s, "exact")) first = std::floor(first), last = std::ceil(last);
+  first = std::max(first, 0.0), last = std::min(last, static_cast<double>(rotated - 1));
+  if (first == last) last += 0.001;
+  const double factor = Single(DoubleAttr(s, "scale_factor"));
+  std::vector<float> frequencies;
+  for (const double power : powers) {
+    const auto pair = static_cast<double>(frequencies.size());
+    const float ramp = Single(double{Single(pair - Single(first))} / Single(last - first));
+    const float kept = Single(1.0 - std::clamp(ramp, 0.0f, 1.0f));
+    const float scaled = Single(1.0 / Single(factor * power));
+    const float rest = Single(double{scaled} * Single(1.0 - kept));
+    frequencies.push_back(Single(double{rest} + Single(double{Single(1.0 / power)} * kept)));
+  }
+  return frequencies;
+}
+
+}  // namespace
+
+std::vector<float> RotaryFrequencies(const KernelSetup& s) {
+  const int64_t rotated = IntAttr(s, "rotated", LastDim(In(s, 0)));
+  const double theta = Single(DoubleAttr(s, "theta"));
+  std::vector<float> powers(rotated / 2);
+  for (int64_t j = 0; j < rotated / 2; ++j) {
+    const float exponent = Single(static_cast<double>(2 * j) / static_cast<double>(rotated));
+    powers[j] = Single(std::pow(theta, exponent));
+  }
+  const std::string scaling = StringAttr(s, "scaling");
+  if (scaling == "yarn") return MakeYarn(s, powers);
+  std::vector<float> frequencies = std::move(powers);
+  for (float& f : frequencies) f = Single(1.0 / f);
+  const double factor = DoubleAttr(s, "scale_factor");
+  if (scaling == "linear") {
+    for (float& f : frequencies) f = Single(double{f} / Single(factor));
+  } else if (factor != 0) {
+    ScaleLlama(s, &frequencies);
+  }
   return frequencies;
 }
 

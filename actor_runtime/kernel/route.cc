@@ -119,7 +119,7 @@ absl::StatusOr<Kernel> MakeRoute(const KernelSetup& s) {
             Choose<T>(
                 d.experts, d.choices, [&](int64_t e) { return l[e]; }, chosen);
           }
-          T sum = 0;
+          T sum = kLeastScore;
           for (int64_t j = 0; j < d.choices; ++j) sum += w[j] = score(chosen[j]);
           for (int64_t j = 0; j < d.choices; ++j) {
             w[j] = static_cast<T>(router.scale) * (router.normalized ? w[j] / sum : w[j]);
@@ -140,7 +140,7 @@ absl::StatusOr<Kernel> MakeRoute(const KernelSetup& s) {
 template <typename T>
 void WeightsGrad(const Router& router, const Scores<T>& score, const int32_t* chosen, const T* dw,
                  int64_t experts, int64_t choices, T* dl) {
-  T sum = 0, dot = 0;
+  T sum = kLeastScore, dot = 0;
   for (int64_t j = 0; j < choices; ++j) {
     const T of = score(chosen[j]);
     sum += of, dot += of * dw[j];
@@ -165,7 +165,7 @@ void AddBalanceGrad(const Router& router, const Scores<T>& score, const int64_t*
                     int64_t experts, int64_t choices, int64_t length, T* dl) {
   const T even = static_cast<T>(router.balance) * static_cast<T>(experts) /
                  (static_cast<T>(choices) * static_cast<T>(length) * static_cast<T>(length));
-  T sum = 0, dot = 0;
+  T sum = kLeastScore, dot = 0;
   for (int64_t e = 0; e < experts; ++e) {
     sum += score(e), dot += score(e) * static_cast<T>(counts[e]);
   }

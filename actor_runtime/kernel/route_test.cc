@@ -17,16 +17,19 @@ struct Routed {
 };
 
 Routed Route(const Values& logits, int64_t batch, int64_t sequence, const RouteDims& d,
-             AttrMap attrs) {
+             AttrMap attrs, const Values& bias = {}, DType dtype = DType::kF64) {
   attrs["choices"] = d.choices;
   attrs["groups"] = d.groups;
   attrs["run"] = d.run;
   const Dims chosen = {batch, sequence, d.choices};
+  std::vector<std::vector<Port>> in = {{FullPort({batch, sequence, d.experts}, dtype)}};
+  if (!bias.empty()) in.push_back({FullPort({d.experts}, dtype)});
   KernelHarness h(
-      "route", attrs, {{FullPort({batch, sequence, d.experts}, DType::kF64)}},
-      {FullPort(chosen, DType::kF64), FullPort(chosen, DType::kI32), FullPort(chosen, DType::kI32),
+      "route", attrs, in,
+      {FullPort(chosen, dtype), FullPort(chosen, DType::kI32), FullPort(chosen, DType::kI32),
        FullPort({d.groups, batch, sequence / d.run, d.of_group() + 1}, DType::kI32)});
   h.SetInput(0, logits);
+  if (!bias.empty()) h.SetInput(1, bias);
   REQUIRE(h.MakeAndCall() == absl::OkStatus());
   return {h.Output(0), h.Output(1), h.Output(2), h.Output(3)};
 }
@@ -78,6 +81,41 @@ TEST_CASE(
   CHECK(Route({nan, nan, nan, nan}, 1, 1, d, {}).ids == Values{0, 1, 2});
   CHECK(Route({nan, -1, 5, nan}, 1, 1, d, {}).ids == Values{2, 1, 0});
   CHECK(Route({-infinity, nan, infinity, 1}, 1, 1, d, {}).ids == Values{2, 3, 0});
+}
+
+// As gpt-oss has it: first the choice, then a softmax over the logits of the chosen.
+TEST_CASE("weights by a softmax, divided by their sum, are the softmax of the logits chosen") {
+  constexpr int64_t kTokens = 50;
+  const RouteDims d = MakeRouteDims(32, 1, 4, 0, kTokens, 0);
+  const Values logits = RandomValues(kTokens * d.experts, 7, -8, 8);
+  for (const auto& [dtype, tolerance] :
+       {std::pair(DType::kF64, 1e-14), std::pair(DType::kF32, 2e-6)}) {
+    const Routed r = Route(logits, 1, kTokens, d, {{"normalized", true}}, {}, dtype);
+    for (int64_t token = 0; token < kTokens; ++token) {
+      const auto exponential = [&](int64_t j) {
+        return std::exp(logits[token * d.experts + static_cast<int64_t>(r.ids[token * 4 + j])]);
+      };
+      const double sum = exponential(0) + exponential(1) + exponential(2) + exponential(3);
+      for (int64_t j = 0; j < d.choices; ++j) {
+        CHECK(std::abs(r.w[token * 4 + j] - exponential(j) / sum) < tolerance);
+      }
+    }
+  }
+}
+
+// As DeepSeek-V3 and GLM 4.5 have it. The numbers are those of a few lines of Python:
+//   s = sigmoid(logits); ids = the 3 largest of s + bias; w = 2.5 * s[ids] / (sum(s[ids]) + 1e-20)
+TEST_CASE("sigmoids choose with a bias, and count without it, divided by their sum and scaled") {
+  const RouteDims d = MakeRouteDims(6, 1, 3, 0, 2, 0);
+  const AttrMap attrs = {{"scores", std::string("sigmoid")}, {"normalized", true}, {"scale", 2.5}};
+  const Values logits = {.5, -1.25, 2, .75, -.5, 1.5, -2, .25, -.75, 1, 3, -1.5};
+  const Routed r = Route(logits, 1, 2, d, attrs, {.25, .5, -.375, 0, .125, -.25});
+  CHECK(r.ids == Values{0, 1, 3, 4, 1, 3});
+  const Values expected = {1.020868177052026,  0.3652407046623591, 1.113891118285615,
+                           1.0603907537359256, 0.625806167437549,  0.8138030788265255};
+  CHECK(Distance(r.w, expected) < 1e-14);
+  // Where all of them are 0, so are the weights.
+  CHECK(Route(Values(12, -1000), 1, 2, d, attrs, {}, DType::kF32).w == Values(6, 0));
 }
 
 // The losses that route.cc of the ops defines, of all runs; choices are constants.

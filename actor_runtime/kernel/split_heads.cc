@@ -10,15 +10,6 @@ namespace {
 
 constexpr int kParts = 3;  // queries, keys, values
 
-template <typename T, typename S>
-void PutRow(const S* from, int64_t n, bool accumulate, S* to) {
-  if (!accumulate) {
-    std::copy_n(from, n, to);
-    return;
-  }
-  for (int64_t i = 0; i < n; ++i) to[i] = Rounded<S>(T(Widen(to[i])) + T(Widen(from[i])));
-}
-
 // The positions of heads in a local piece of qkv.
 struct HeadRows {
   int64_t b, t, h, d;

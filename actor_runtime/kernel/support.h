@@ -47,6 +47,16 @@ S Rounded(T x) {
   return S(x);
 }
 
+// Copies n elements, or adds them to those that are there.
+template <typename T, typename S>
+void PutRow(const S* from, int64_t n, bool accumulate, S* to) {
+  if (!accumulate) {
+    std::copy_n(from, n, to);
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) to[i] = Rounded<S>(T(Widen(to[i])) + T(Widen(from[i])));
+}
+
 // make(T()) with T = float or double by `dtype`; UNIMPLEMENTED for others.
 template <typename Make>
 absl::StatusOr<Kernel> ForFloats(const KernelSetup& s, DType dtype, Make make) {

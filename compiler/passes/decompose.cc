@@ -76,23 +76,29 @@ absl::Status DecomposeCrossEntropy(Graph* graph, const Op& op, int64_t micro_bat
   const TensorId logits = op.inputs[0], labels = op.inputs[1];
   const int64_t rows = graph->tensors[labels].shape.elements();
   const bool ignores = AttrBool(op, "ignore_negative");
-  const double scale =
-      ignores ? 1.0 : 1.0 / (static_cast<double>(rows) * static_cast<double>(micro_batches));
+  const int64_t unlabelled = AttrInt(op, "unlabelled");
+  const int64_t length = graph->tensors[labels].shape.dims.back();
+  const double labelled = static_cast<double>(rows) / static_cast<double>(length) *
+                          static_cast<double>(length - unlabelled);
+  const double scale = AttrDouble(op, "factor", 1) *
+                       (ignores ? 1.0 : 1.0 / (labelled * static_cast<double>(micro_batches)));
   ASSIGN_OR_RETURN(TensorId max, Emit(graph, ops, op, "row_max", op.name + ".max", {logits}, {}));
   ASSIGN_OR_RETURN(TensorId sum,
                    Emit(graph, ops, op, "row_sum_exp", op.name + ".sum", {logits, max}, {}));
   AttrMap attrs;
-  if (ignores) attrs["ignore_negative"] = true;
+  if (ignores || unlabelled > 0) attrs["ignore_negative"] = true;
   ASSIGN_OR_RETURN(TensorId picked,
                    Emit(graph, ops, op, "pick", op.name + ".pick", {logits, labels}, attrs));
   std::vector<TensorId> inputs = {max, sum, picked};
+  if (ignores || unlabelled > 0) inputs.push_back(labels);
   if (ignores) {
-    inputs.push_back(labels);
     RETURN_IF_ERROR(
         Emit(graph, ops, op, "count_labels", FreeName(*graph, op.name + ".count"), {labels}, {})
             .status());
   }
-  return Emit(graph, ops, op, "mean_nll", op.name, std::move(inputs), {{"scale", scale}},
+  AttrMap of_loss = {{"scale", scale}};
+  if (AttrBool(op, "gradient_only")) of_loss["gradient_only"] = true;
+  return Emit(graph, ops, op, "mean_nll", op.name, std::move(inputs), std::move(of_loss),
               op.outputs[0])
       .status();
 }

@@ -24,7 +24,8 @@
 // Two ops are fused only if nothing is between them: no boxing, no cast, no other stage, chunk or
 // phase. In the backward nothing else may read dz, and dx may be no variable's gradient, because
 // only a plain product adds up over the micro-batches. An activation that is recomputed alone stays
-// separate, and so does a gated op whose gate is made after the product.
+// separate, and so does a gated op whose gate is made after the product, or whose activation the
+// kernels of products have not (oneflow_core/op/activation.h).
 //
 // If `row_stats`, for devices that read memory far more slowly than they compute: row_max,
 // row_sum_exp and pick of the same logits become one op, row_stats, which reads them once. A
@@ -43,6 +44,7 @@
 
 #include "compiler/graph/rewrite.h"
 #include "compiler/graph/row_stats.h"
+#include "oneflow_core/op/activation.h"
 #include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
@@ -59,6 +61,12 @@ bool IsOutput(const Graph& graph, TensorId t) {
          std::find(graph.outputs.begin(), graph.outputs.end(), t) != graph.outputs.end();
 }
 
+// True unless it is a gated op, or its gradient, whose activation no product's kernel has.
+bool IsFused(const Op& op) {
+  const auto it = op.attrs.find("activation");
+  return it == op.attrs.end() || FindActivation(std::get<std::string>(it->second))->fused;
+}
+
 // The gelu of the linear `id`, or the gated op whose second input it is; -1 if there is none to
 // fuse it with. A gate must be made before the product.
 OpId FindActivation(const Graph& graph, const std::vector<std::vector<Use>>& uses, OpId id) {
@@ -68,7 +76,8 @@ OpId FindActivation(const Graph& graph, const std::vector<std::vector<Use>>& use
     const Op& reader = graph.ops[use.op];
     if (!Together(linear, reader)) continue;
     if (reader.kind == "gelu") return use.op;
-    if (reader.kind == "gated" && use.input == 1 && graph.tensors[reader.inputs[0]].producer < id) {
+    if (reader.kind == "gated" && use.input == 1 && IsFused(reader) &&
+        graph.tensors[reader.inputs[0]].producer < id) {
       return use.op;
     }
   }
@@ -101,6 +110,7 @@ OpId FindSecond(const Graph& graph, const std::vector<std::vector<Use>>& uses, O
   if (FormName(product) == "linear_grad_input") {
     OpId grad = OnlyReader(graph, uses, id, "gelu_grad", 0);
     if (grad < 0) grad = OnlyReader(graph, uses, id, "gated_grad", 0);
+    if (grad >= 0 && !IsFused(graph.ops[grad])) return -1;
     return grad >= 0 && !AddsUp(graph, uses, grad) ? grad : -1;
   }
   if (FormName(product) != "linear") return -1;

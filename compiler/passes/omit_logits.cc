@@ -3,9 +3,10 @@
 //   linear "logits", row_max "loss.max", row_sum_exp "loss.sum", pick "loss.pick"
 //     ->  linear_row_stats "logits.stats"
 //
-// so that no tensor holds the logits, nor their gradient. The kernels make one piece of their rows
-// at a time in a workspace, in the backward once more (oneflow_core/op/linear_row_stats.cc). The
-// tensors of the last three keep their names.
+// or these with a soft_cap of the logits, which becomes the attribute `cap`, so that no tensor
+// holds the logits, nor their gradient. The kernels make one piece of their rows at a time in a
+// workspace, in the backward once more (oneflow_core/op/linear_row_stats.cc). The tensors of the
+// last three keep their names.
 #include "compiler/passes/passes.h"
 
 #include <algorithm>
@@ -27,12 +28,12 @@ namespace {
 // Begins the note of a graph that stays as it is.
 constexpr char kKept[] = "loss_pieces: logits are a tensor: ";
 
-// A loss whose logits one linear makes for it alone.
+// A loss whose logits one linear makes for it alone, and perhaps a soft_cap of them.
 struct Head {
-  OpId linear = -1;
+  OpId linear = -1, cap = -1;
   RowStats stats;
   bool Contains(OpId id) const {
-    return id == linear || id == stats.max || id == stats.sum || id == stats.pick;
+    return id == linear || id == cap || id == stats.max || id == stats.sum || id == stats.pick;
   }
 };
 
@@ -72,16 +73,22 @@ absl::Status CheckLinear(const Graph& graph, const Op& op) {
 absl::StatusOr<Head> FindHead(const Graph& graph, const std::vector<std::vector<Use>>& uses,
                               const RowStats& stats) {
   const TensorId logits = graph.ops[stats.pick].inputs[0];
-  const Head head{graph.tensors[logits].producer, stats};
+  Head head{.linear = graph.tensors[logits].producer, .stats = stats};
+  if (graph.ops[head.linear].kind == "soft_cap") {
+    head.cap = head.linear;
+    head.linear = graph.tensors[graph.ops[head.cap].inputs[0]].producer;
+  }
   const Op& linear = graph.ops[head.linear];
   RETURN_IF_ERROR(CheckLinear(graph, linear));
-  for (const Use& use : uses[logits]) {
-    if (head.Contains(use.op)) continue;
-    const Op& reader = graph.ops[use.op];
-    return Refuse(linear,
-                  absl::StrCat("makes logits that ", reader.name, " (", reader.kind,
-                               ") reads beside the loss, so a tensor must hold them"),
-                  "let a linear of its own make them");
+  for (const TensorId made : {linear.outputs[0], logits}) {
+    for (const Use& use : uses[made]) {
+      if (head.Contains(use.op)) continue;
+      const Op& reader = graph.ops[use.op];
+      return Refuse(linear,
+                    absl::StrCat("makes logits that ", reader.name, " (", reader.kind,
+                                 ") reads beside the loss, so a tensor must hold them"),
+                    "let a linear of its own make them");
+    }
   }
   return head;
 }
@@ -150,6 +157,7 @@ Op MakeStats(const Graph& graph, const Head& head, int64_t pieces) {
   }
   op.attrs = {{"pieces", pieces}};
   if (AttrBool(pick, "ignore_negative")) op.attrs["ignore_negative"] = true;
+  if (head.cap >= 0) op.attrs["cap"] = AttrDouble(graph.ops[head.cap], "cap");
   op.why = absl::StrCat("the loss reads ", linear.name, " a piece of the tokens at a time");
   return op;
 }
@@ -166,7 +174,7 @@ absl::Status Replace(Graph* graph, const std::vector<Head>& heads, int64_t piece
     } else if (id == head->stats.last()) {
       ops.push_back(MakeStats(*graph, *head, pieces));
       RETURN_IF_ERROR(InferOutputs(graph, ops.back()));
-    } else if (id == head->linear) {
+    } else if (id == head->linear || id == head->cap) {
       logits.push_back(graph->ops[id].outputs[0]);
     }
   }

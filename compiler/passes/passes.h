@@ -76,6 +76,11 @@ absl::Status CheckAndInferShapes(Graph* graph);
 // Dropouts that are left without readers stay in the graph: Prune drops them.
 void RemoveDropout(Graph* graph);
 
+// --- remove_hidden_losses ---
+
+// Such losses, and what made them, stay in the graph: Prune drops them.
+void RemoveHiddenLosses(Graph* graph);
+
 // --- remove_capacity ---
 
 // Before shapes are inferred: slots follow from the attributes.

@@ -376,7 +376,7 @@ namespace {
 
 Graph Mixture(double slots = 0, int64_t slot_groups = 8) {
   proto::Model config = MakeModel("family: 'llama' preset: 'llama-tiny'");
-  config.set_experts(8);
+  config.set_experts(8), config.set_expert_bias(true);
   if (slots > 0) config.set_slots(slots), config.set_slot_groups(slot_groups);
   return *GraphFromProto(BuildModel(config), "llama");
 }
@@ -413,12 +413,31 @@ TEST_CASE("experts lie on their axis, in as many groups, and are computed there"
       CHECK(AttrInt(*graph.FindOp(op), "groups", 1) == c.groups);
     }
   }
+  // The last product of an expert is partial where devices split its width.
+  Graph biased = Mixture();
+  REQUIRE(AnnotateModel(&biased, *ParseMesh("expert=2,tensor=2"), {}).ok());
+  CHECK(Want(biased, "h.1.mlp.experts.up.bias") == "expert:S(0) tensor:S(1)");
+  CHECK(Want(biased, "h.1.mlp.experts.proj.bias") == "expert:S(0) tensor:B");
   // An axis of experts splits the batch, and what full queues drop is the model's.
   Graph graph = Mixture(1.25);
   REQUIRE(AnnotateModel(&graph, *ParseMesh("expert=4"), {}).ok());
   CHECK(Want(graph, "tokens") == "expert:S(0)");
   CHECK(AttrInt(*graph.FindOp("h.0.mlp.dispatch"), "groups") == 8);
   CHECK(AttrInt(*graph.FindOp("h.0.mlp.dispatch"), "parts") == 4);
+}
+
+TEST_CASE("experts are split where some blocks have none") {
+  proto::Model config = MakeModel(
+      "family: 'llama' preset: 'llama-tiny' layers: 3 experts: 8 blocks { classes { name: 'dense' "
+      "numbers { experts: 0 } } classes { name: 'mixture' } run { count: 1 } run { index: 1 } }");
+  Graph graph = *GraphFromProto(BuildModel(config), "llama");
+  REQUIRE(AnnotateModel(&graph, *ParseMesh("expert=4,tensor=2"), {}).ok());
+  CHECK(Want(graph, "tokens") == "expert:S(0) tensor:B");
+  CHECK(Want(graph, "h.0.mlp.gate.weight") == "expert:B tensor:S(1)");
+  CHECK(Want(graph, "h.2.mlp.experts.gate.weight") == "expert:S(0) tensor:S(2)");
+  CHECK(AttrInt(*graph.FindOp("h.2.mlp.dispatch"), "groups") == 4);
+  PriceQueues(2, &graph);
+  CHECK(AttrDouble(*graph.FindOp("h.1.mlp.dispatch"), "imbalance") == 2);
 }
 
 TEST_CASE("queues are priced where devices split experts of a mixture that drops nothing") {

@@ -36,12 +36,19 @@ class Decoder {
     }
     g_.Block(-1);
     model_ = all;
+    const Value stream = x;
     x = Norm("norm_f", x, Hidden());
     const Value head =
         model_.tied() ? wte : g_.Variable("head.weight", {Vocab(), Hidden()}, Normal(kDeviation));
     Value logits = g_.Linear("logits", x, head, {}, {.transpose_w = true});
     if (model_.logit_cap() > 0) logits = g_.SoftCap("logits_cap", logits, model_.logit_cap());
-    g_.Loss(g_.SoftmaxCrossEntropy("loss", logits, labels));
+    const Value loss = g_.SoftmaxCrossEntropy("loss", logits, labels);
+    if (model_.next_tokens() == 0) {
+      g_.Loss(loss);
+    } else {
+      const Value next = NextTokenLoss("mtp", stream, labels, wte, head);
+      g_.Loss(g_.Op("add_n", "loss.all", {loss, next}));
+    }
     g_.Output(logits);
     return g_.proto();
   }
@@ -115,6 +122,27 @@ class Decoder {
     }
     if (model_.rotary_share() == 0) return x;
     return g_.Rotary(at + "_rotary", x, DecoderRotary(model_));
+  }
+
+  // Multi-token prediction (DeepSeek-AI 2024, DeepSeek-V3, section 2.2): from the stream behind the
+  // last block and the embedding of a position's label, a further block predicts the label after
+  // it. Embedding and head are the model's. The last position has no such label.
+  Value NextTokenLoss(const std::string& at, Value x, Value labels, Value wte, Value head) {
+    model_ = BlockNumbers(model_, model_.layers() - 1);
+    const NamedDims batch = {{"batch", 0}, {"seq", model_.sequence()}};
+    const Value next = g_.Input("next_labels", batch, "next_labels", DType::kI32);
+    Value e = g_.Embedding(at + ".embed", wte, labels, model_.embedding_scale());
+    e = Linear(at + ".of_label", Norm(at + ".norm_label", e, Hidden()), {Hidden()}, {Hidden()},
+               Normal(kDeviation));
+    x = Linear(at + ".of_stream", Norm(at + ".norm_stream", x, Hidden()), {Hidden()}, {Hidden()},
+               Normal(kDeviation));
+    x = Norm(at + ".norm_f", Block(at, g_.Add(at + ".add", x, e)), Hidden());
+    x = g_.Linear(at + ".logits", x, head, {}, {.transpose_w = true});
+    if (model_.logit_cap() > 0) x = g_.SoftCap(at + ".logits_cap", x, model_.logit_cap());
+    return g_.Op("softmax_cross_entropy", at + ".loss", {x, next},
+                 {{"factor", model_.next_tokens_coeff()},
+                  {"unlabelled", int64_t{1}},
+                  {"gradient_only", true}});
   }
 
   Value Mlp(const std::string& at, Value x) {  // [b,t,H] -> [b,t,H]

@@ -1,6 +1,6 @@
 // Decoders: the logical graph of Llama and of what differs from it by numbers alone, as Gemma,
-// gpt-oss, OLMo, GLM and SmolLM. The families (llama.h, gemma.h, ...) give defaults, presets and the
-// names of tensors in files. It knows nothing of ranks, meshes or stages; annotate_model.h adds
+// gpt-oss, OLMo, GLM and SmolLM. The families (llama.h, gemma.h, ...) give defaults, presets and
+// the names of tensors in files. It knows nothing of ranks, meshes or stages; annotate_model.h adds
 // those.
 //
 //   ASSIGN_OR_RETURN(const proto::Model model, CompleteModel(said));  // model.h: preset, numbers
@@ -23,7 +23,8 @@
 //     norm_1 and norm_2 are there if `norms` is before or both, attn.norm and mlp.norm if after or
 //     both; norms multiply by norm_offset + their weight;
 //   logits [b,t,V] = norm_f(x) against head.weight or wte (tied), capped by logit_cap; loss [] =
-//   mean cross entropy.
+//   mean cross entropy; with next_tokens, also mtp.loss, which acts through its gradient alone, of
+//   a block `mtp` more.
 //
 // References: Touvron et al. 2023 (Llama 2), Dubey et al. 2024 (Llama 3), Jiang et al. 2023
 // (Mistral 7B), Qwen Team 2024 (Qwen 2.5) and 2025 (Qwen 3); Fedus et al. 2022 (Switch), Jiang et

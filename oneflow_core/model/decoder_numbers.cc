@@ -156,6 +156,11 @@ absl::Status FinishDecoder(const proto::Model& said, proto::Model* model) {
   RETURN_IF_ERROR(CheckClassExperts(*model));
   RETURN_IF_ERROR(model->experts() > 0 ? CheckExperts(*model) : CheckNoExperts(said));
   if (model->experts() > 0) RETURN_IF_ERROR(FinishSlots(said, model));
+  if (model->next_tokens() > 0 && model->sequence() < 2) {
+    return InputError("--next_tokens=1",
+                      "predicts the label after the next, and a sequence has one",
+                      "use a --sequence of 2 or more");
+  }
   RETURN_IF_ERROR(CheckPattern(*model));
   if (model->blocks().run().empty()) return CheckBlock(*model);
   for (const int64_t block : FirstBlocks(*model)) {

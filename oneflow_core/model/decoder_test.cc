@@ -24,8 +24,7 @@ proto::Model SmallDecoder(const std::string& family, std::string_view blocks,
 }
 
 std::string DecoderError(std::string_view blocks, const std::string& more) {
-  return std::string(
-      ToStd(CompleteModel(SmallDecoder("llama", blocks, more)).status().message()));
+  return std::string(ToStd(CompleteModel(SmallDecoder("llama", blocks, more)).status().message()));
 }
 
 const proto::Op* FindOpNamed(const proto::Graph& graph, const std::string& name) {
@@ -75,6 +74,22 @@ TEST_CASE("presets of decoders have the published numbers of parameters") {
     CHECK(CountParameters(graph) == row.parameters);
     CHECK(CountActiveParameters(model, graph) == (row.active == 0 ? row.parameters : row.active));
   }
+}
+
+TEST_CASE("a block that predicts next tokens has the published size, and a loss of no value") {
+  const auto count = [](const char* preset, int next_tokens) {
+    return CountParameters(BuildModel(MakeModel(
+        absl::StrCat("family: 'glm' preset: '", preset, "' next_tokens: ", next_tokens))));
+  };
+  CHECK(count("glm4.5", 1) - count("glm4.5", 0) == 3988069632);
+  CHECK(count("glm4.5-air", 1) - count("glm4.5-air", 0) == 2375059456);
+  const proto::Graph graph = BuildModel(MakeModel("family: 'glm' next_tokens: 1"));
+  CHECK(graph.loss() == "loss.all");
+  const proto::Op& loss = *FindOpNamed(graph, "mtp.loss");
+  CHECK(loss.attr().at("gradient_only").b());
+  CHECK(loss.attr().at("factor").f() == 0.3);
+  CHECK(FindOpNamed(graph, "mtp.embed")->input(0) == "wte");
+  CHECK(FindOpNamed(graph, "mtp.logits")->input(1) == "head.weight");
 }
 
 TEST_CASE("runs of a pattern repeat until there are as many blocks as layers") {

@@ -89,16 +89,22 @@ TEST_CASE("each variable of a row is one of the family's models") {
   proto::Model mixture = qwen;
   mixture.set_experts(4), mixture.set_shared_inner(32), mixture.set_expert_bias(true);
   mixture.set_qk_norm(true), mixture.set_norm_all_heads(true), mixture.set_sinks(true);
+  proto::Model further = qwen;
+  further.set_next_tokens(1), further.set_norm_all_heads(true), further.set_qk_norm(true);
+  further.set_sinks(true);
+  mixture.set_next_tokens(1);
   proto::Model gpt = MakeModel("family: 'gpt' preset: 'tiny'");
   gpt.set_tied(false);
   const Graph dense = Tiny(BuildModel(qwen)), experts = Tiny(BuildModel(mixture));
+  const Graph ahead = Tiny(BuildModel(further));
   for (const Graph& graph : {Tiny(BuildModel(gpt)), dense}) {
     const Family& family = **FindFamily(graph);
     std::set<std::string> names;
     for (const TensorSplit& split : family.splits) {
       const std::string name = VariableName(split.variable, 1);
       INFO(name);
-      const Graph& owner = graph.FindOp(name) == nullptr ? experts : graph;
+      const auto has = [&](const Graph& g) { return g.FindOp(name) != nullptr; };
+      const Graph& owner = has(graph) ? graph : has(experts) ? experts : ahead;
       const Op* op = owner.FindOp(name);
       REQUIRE(op != nullptr);
       const int rank = owner.tensors[op->outputs[0]].shape.rank();

@@ -24,8 +24,8 @@ inline constexpr double kDeviation = 0.02;
 
 // The layout of a variable on axes `tensor`. Variables that are not listed are replicated there.
 struct TensorSplit {
-  std::string_view variable;  // "wte"; "h.*.mlp.fc.weight": of every block
-  Sbp sbp;                    // splits a dimension
+  std::string variable;  // "wte"; "h.*.mlp.fc.weight": of every block
+  Sbp sbp;               // splits a dimension
   // For models whose query heads share keys and values in groups: the layout on the factors of
   // `tensor` that split the query heads of a group. These factors have no further group to split.
   // Absent: `sbp` there, too.

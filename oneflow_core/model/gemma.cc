@@ -31,7 +31,7 @@ std::string Gemma3(int vocab, int sequence, int window, const char* full) {
 }
 
 Preset PublishedGemma(const char* name, int layers, int hidden, int inner, int heads, int groups,
-                 int head_dim, const std::string& series, double scale) {
+                      int head_dim, const std::string& series, double scale) {
   return {name, absl::StrFormat("layers: %d hidden: %d inner: %d heads: %d groups: %d head_dim: %d "
                                 "attention_scale: %.17g embedding_scale: %.17g %s",
                                 layers, hidden, inner, heads, groups, head_dim, scale,

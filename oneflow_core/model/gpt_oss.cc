@@ -27,9 +27,9 @@ Preset PublishedGptOss(const char* name, int layers, int experts) {
 }  // namespace
 
 Family GptOssFamily() {
-  return DecoderFamily("gpt_oss", "gpt-oss", kGptOssDefaults,
-                       {PublishedGptOss("gpt-oss-20b", 24, 32),
-                        PublishedGptOss("gpt-oss-120b", 36, 128)});
+  return DecoderFamily(
+      "gpt_oss", "gpt-oss", kGptOssDefaults,
+      {PublishedGptOss("gpt-oss-20b", 24, 32), PublishedGptOss("gpt-oss-120b", 36, 128)});
 }
 
 }  // namespace oneflow

@@ -322,7 +322,7 @@ TEST_CASE("each input and attribute is looked at") {
       {{"rms_norm_grad_weight", {{{2, 5}}, {{2, 6}}, {{2}}}, {}},
        "dy f32[2,5] must have shape [2,6]"},
       {{"gated", {{{2, 6}}, {{2, 6}}}, {{"activation", std::string("relu")}}},
-       "attribute \"activation\" is \"relu\"; use \"silu\" or \"gelu\""},
+       "attribute \"activation\" is \"relu\"; use one of \"silu\", \"gelu\", \"clamped_silu\""},
       {{"linear", {{{2, 6}}, {{6, 8}}, {{2, 6}}}, gated("gated")},
        "gate f32[2,6] must have shape [2,8], that of x w"},
       {{"linear_grad_input", {{{2, 8}}, {{6, 8}}, {{2, 6}}, {{2, 8}}}, gated("gated_grad")},
@@ -382,7 +382,7 @@ TEST_CASE("sources keep their shape, and it is checked") {
         "op x (input): tokens i32[2] must be [batch, seq]; give two dimensions");
   CHECK(InferSource("input", {2}, DType::kF32, {{"source", std::string("disk")}}).message() ==
         "op x (input): attribute \"source\" is \"disk\"; use \"tokens\", \"labels\", "
-        "\"positions\", \"documents\", \"document_labels\", \"feed\"");
+        "\"next_labels\", \"positions\", \"documents\", \"document_labels\", \"feed\"");
   Shape unbound{0, 4};
   unbound.names = {"batch", ""};
   CHECK(

@@ -9,7 +9,12 @@
 //
 // With the attribute `ignore_negative`, a row whose label is negative does not count. mean_nll then
 // reads the labels, too, and gives the sum of the others; count_labels counts them. Both add up
-// over a step, and the pass `divide_by_count` divides one by the other.
+// over a step, and the pass `divide_by_count` divides one by the other. With `unlabelled`, so many
+// labels of each sequence are known to be negative: the mean is over the others, and needs no
+// count.
+//
+// A loss is multiplied by `factor`. One that is `gradient_only` is 0: it is minimised beside the
+// loss that is reported.
 #include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
 
@@ -30,6 +35,21 @@ absl::Status ExpectRowsAndIds(std::string_view x_role, const Tensor& x, std::str
 Specs CrossEntropyInferComposite(const OpView& v) {
   RETURN_IF_ERROR(ExpectFloat(v, {"logits"}));
   RETURN_IF_ERROR(ExpectRowsAndIds("logits", v.in(0), "labels", v.in(1)));
+  const int64_t unlabelled = AttrInt(v.op, "unlabelled"), length = v.in_dims(1).back();
+  if (unlabelled < 0 || (unlabelled > 0 && unlabelled >= length)) {
+    return Mismatch("attribute \"unlabelled\" is " + std::to_string(unlabelled) +
+                        ", of sequences of " + std::to_string(length),
+                    "use fewer, or 0");
+  }
+  if (unlabelled > 0 && AttrBool(v.op, "ignore_negative")) {
+    return Mismatch("attributes \"unlabelled\" and \"ignore_negative\" are both given",
+                    "leave one of them out");
+  }
+  const double factor = AttrDouble(v.op, "factor", 1);
+  if (!(factor >= 0 && factor < 1e6)) {
+    return Mismatch("attribute \"factor\" is " + std::to_string(factor),
+                    "use a small number, as 0.1");
+  }
   return std::vector<OutputSpec>{{Shape{}, v.in(0).dtype}};
 }
 
@@ -248,7 +268,10 @@ std::vector<OpDef> CrossEntropyOps() {
       {.kind = "softmax_cross_entropy",
        .usage = "logits[..., V], labels[...] -> loss[]",
        .inputs = {2},
-       .attrs = {{"ignore_negative", AttrType::kBool}},
+       .attrs = {{"ignore_negative", AttrType::kBool},
+                 {"unlabelled", AttrType::kInt},
+                 {"factor", AttrType::kDouble},
+                 {"gradient_only", AttrType::kBool}},
        .infer = CrossEntropyInferComposite,
        .signatures = OnlyB,
        .gradient = CrossEntropyCompositeGradient,
@@ -315,7 +338,7 @@ std::vector<OpDef> CrossEntropyOps() {
       {.kind = "mean_nll",
        .usage = "max[...], sum[...], picked[...], (labels[...]) -> loss[]",
        .inputs = {3, 4},
-       .attrs = {{"scale", AttrType::kDouble, true}},
+       .attrs = {{"scale", AttrType::kDouble, true}, {"gradient_only", AttrType::kBool}},
        .infer = InferMeanNll,
        .signatures = MeanNllRows,
        .gradient = MeanNllGradient,
@@ -325,7 +348,8 @@ std::vector<OpDef> CrossEntropyOps() {
          const RowSamples rows = MakeRows({s.b, s.t}, s.vocab);
          const SampleTensor picked{{s.b, s.t}};
          return {{{rows.max, rows.sum, picked}, {{"scale", 0.125}}},
-                 {{rows.max, rows.sum, picked, rows.ids.SomeNegative()}, {{"scale", 1.0}}}};
+                 {{rows.max, rows.sum, picked, rows.ids.SomeNegative()}, {{"scale", 1.0}}},
+                 {{rows.max, rows.sum, picked}, {{"scale", 0.5}, {"gradient_only", true}}}};
        }},
       {.kind = "count_labels",
        .usage = "labels[...] -> f64[]",

@@ -44,6 +44,11 @@ Specs InferAdd(const OpView& v) {
 
 Specs InferGelu(const OpView& v) { return InferShaped(v, v.in(0).dtype, {0}); }
 
+Specs InferSoftCap(const OpView& v) {
+  RETURN_IF_ERROR(ExpectPositive(v.op, "cap"));
+  return v.n_inputs() == 1 ? InferGelu(v) : InferAddN(v);
+}
+
 Specs InferGeluGrad(const OpView& v) {
   RETURN_IF_ERROR(ExpectSameType(v, {"dy", "x"}, 0, 1));
   return InferShaped(v, v.in(0).dtype, {0, 1});
@@ -82,6 +87,16 @@ InputGrads MultiplyGradient(GradientContext& g) {
 InputGrads GeluGradient(GradientContext& g) {
   const TensorId x = g.graph.ops[g.op].inputs[0];
   return std::vector<TensorId>{AddGradient(g, "gelu_grad", ".dx", {g.output_grads[0], x})};
+}
+
+InputGrads SoftCapGradient(GradientContext& g) {
+  const Op& op = g.graph.ops[g.op];
+  return std::vector<TensorId>{
+      AddGradient(g, "soft_cap_grad", ".dx", {g.output_grads[0], op.outputs[0]}, op.attrs)};
+}
+
+Samples SoftCapSamples(const SampleSizes& s) {
+  return AlsoNarrow({{{Block(s, -40, 40)}, {{"cap", 15.0}}}});
 }
 
 }  // namespace
@@ -172,6 +187,29 @@ std::vector<OpDef> ElementwiseOps() {
        .samples =
            [](const SampleSizes& s) {
              return AlsoNarrow({{{Block(s), Block(s, -4, 4)}}});
+           }},
+      {.kind = "soft_cap",
+       .usage = "x -> cap * tanh(x / cap)",
+       .inputs = {1},
+       .attrs = {{"cap", AttrType::kDouble, true}},
+       .infer = InferSoftCap,
+       .signatures = AlikeRows,
+       .gradient = SoftCapGradient,
+       .flops = PerElement(kSoftCapFlops),
+       .precision = {Precision::kNarrow},
+       .selective = true,
+       .samples = SoftCapSamples},
+      {.kind = "soft_cap_grad",
+       .usage = "dy, y -> dx",
+       .inputs = {2},
+       .attrs = {{"cap", AttrType::kDouble, true}},
+       .infer = InferSoftCap,
+       .signatures = AlikeRows,
+       .flops = PerElement(kSoftCapGradFlops),
+       .precision = {Precision::kNarrow},
+       .samples =
+           [](const SampleSizes& s) {
+             return AlsoNarrow({{{Block(s), Block(s, -15, 15)}, {{"cap", 15.0}}}});
            }},
       // Not linear where it rounds, so never P.
       {.kind = "cast",

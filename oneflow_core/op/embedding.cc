@@ -5,7 +5,7 @@
 namespace oneflow {
 namespace {
 
-// --- embedding: table[V, H], ids[...] -> [..., H] ---
+// --- embedding: table[V, H], ids[...] -> scale * [..., H] ---
 
 Specs InferEmbedding(const OpView& v) {
   const Tensor &table = v.in(0), &ids = v.in(1);
@@ -15,6 +15,7 @@ Specs InferEmbedding(const OpView& v) {
   if (table.shape.rank() != 2) {
     return Mismatch(Describe("table", table) + " must be [vocab, hidden]", "give two dimensions");
   }
+  RETURN_IF_ERROR(ExpectPositive(v.op, "scale"));
   const std::string dtype = AttrString(v.op, "dtype", Name(table.dtype));
   if (dtype != Name(table.dtype) && dtype != "f32") {
     return Mismatch("attribute \"dtype\" is " + dtype + " with " + Describe("table", table),
@@ -38,8 +39,10 @@ InputGrads EmbeddingGradient(GradientContext& g) {
   std::vector<TensorId> grads = {-1, -1};
   const Op op = g.graph.ops[g.op];
   const int64_t vocab = g.graph.tensors[op.inputs[0]].shape.dims[0];
+  AttrMap attrs = {{"vocab", vocab}};
+  if (op.attrs.contains("scale")) attrs["scale"] = AttrDouble(op, "scale");
   grads[0] = AddGradient(g, "embedding_grad", ".dtable", {op.inputs[1], g.output_grads[0]},
-                         {{"vocab", vocab}});
+                         std::move(attrs));
   return grads;
 }
 
@@ -143,13 +146,15 @@ Rows PositionalGradRows(const OpView& v) {
 Samples EmbeddingSamples(const SampleSizes& s) {
   const SampleTensor table{{s.vocab, s.c}}, ids = SampleTensor::Ids({s.b, s.t}, s.vocab);
   return {{{table, ids}},
+          {{table, ids}, {{"scale", 2.7}}},
           {{table.Narrow(), ids}},
+          {{table.Narrow(), ids}, {{"scale", 2.7}}},
           {{table.Narrow(), ids}, {{"dtype", std::string("f32")}}}};
 }
 
 Samples EmbeddingGradSamples(const SampleSizes& s) {
-  Samples samples = {
-      {{SampleTensor::Ids({s.b, s.t}, s.vocab), {{s.b, s.t, s.c}}}, {{"vocab", s.vocab}}}};
+  const std::vector<SampleTensor> in = {SampleTensor::Ids({s.b, s.t}, s.vocab), {{s.b, s.t, s.c}}};
+  Samples samples = {{in, {{"vocab", s.vocab}}}, {in, {{"vocab", s.vocab}, {"scale", 2.7}}}};
   if (s.large) {
     samples.push_back({{SampleTensor::Ids({700}, 30), {{700, 1100}}}, {{"vocab", int64_t{30}}}});
   }
@@ -163,8 +168,9 @@ std::vector<OpDef> EmbeddingOps() {
       {.kind = "embedding",
        .usage = "table[V, H], ids[...] -> [..., H]",
        .inputs = {2},
-       // f32: what rows of a bf16 table become.
-       .attrs = {OwnAttr("dtype", AttrType::kString)},
+       .attrs = {{"scale", AttrType::kDouble},
+                 // f32: what rows of a bf16 table become.
+                 OwnAttr("dtype", AttrType::kString)},
        .infer = InferEmbedding,
        .signatures = EmbeddingRows,
        .gradient = EmbeddingGradient,
@@ -179,7 +185,7 @@ std::vector<OpDef> EmbeddingOps() {
       {.kind = "embedding_grad",
        .usage = "ids[...], dy[..., H] -> dtable[V, H]",
        .inputs = {2},
-       .attrs = {{"vocab", AttrType::kInt, true}},
+       .attrs = {{"vocab", AttrType::kInt, true}, {"scale", AttrType::kDouble}},
        .infer = InferEmbeddingGrad,
        .signatures = EmbeddingGradRows,
        .flops = PerElement(1, 1),

@@ -1,7 +1,13 @@
-// expert_linear: y[G, b, r, C, H], w[E, H, F], offsets[G, b, r, E/G + 1] -> [G, b, r, C, F]: each
-// token in the queues (dispatch.cc) times the weight of its expert; slots behind the last token
-// are 0. With `transpose_w` w is [E, F, H]. expert_linear_grad_weight: y, dout, offsets -> dw; each
-// element sums the slots of its expert in order: runs by sequence and position, then slots.
+// expert_linear: y[G, b, r, C, H], w[E, H, F], offsets[G, b, r, E/G + 1], (bias[E, F]) ->
+// [G, b, r, C, F]: each token in the queues (dispatch.cc) times the weight of its expert, plus the
+// bias of its expert; slots behind the last token are 0. With `transpose_w` w is [E, F, H].
+// expert_linear_grad_weight: y, dout, offsets -> dw, and expert_linear_grad_bias: dout, offsets ->
+// dbias; each element sums the slots of its expert in order: runs by sequence and position, then
+// slots.
+//
+// The bias is f32 in any precision, and is added before the product is rounded. Where devices split
+// the contraction, each adds a partial bias: that of one device is the bias, the others' are 0,
+// which boxing makes without communication.
 //
 // `taken` is what costs take for the number of slots that tokens take, of the queues of a run: k R,
 // which they all do if nothing is dropped. Without it every slot counts. In a plan that is
@@ -18,14 +24,16 @@ namespace oneflow {
 namespace {
 
 constexpr int kSlotDims = 4;  // groups, batch, runs, slots
+constexpr int kBias = 3;      // the input
 
 // `tokens`[G, b, r, C, width] and `offsets` are of one queue; returns E / G.
-absl::StatusOr<int64_t> ExpectQueues(const Tensor& tokens, const Tensor& offsets) {
+absl::StatusOr<int64_t> ExpectQueues(std::string_view role, const Tensor& tokens,
+                                     const Tensor& offsets) {
   RETURN_IF_ERROR(ExpectIds("offsets", offsets));
   if (tokens.shape.rank() != kSlotDims + 1 || offsets.shape.rank() != kSlotDims ||
       Part(tokens.shape, 0, 3).dims != Part(offsets.shape, 0, 3).dims ||
       offsets.shape.dims[3] < 1) {
-    return Mismatch(Describe("y", tokens) + " and " + Describe("offsets", offsets) +
+    return Mismatch(Describe(role, tokens) + " and " + Describe("offsets", offsets) +
                     " must be [groups, batch, runs, slots, width] and [groups, batch, runs, "
                     "experts of a group + 1]");
   }
@@ -44,7 +52,7 @@ Specs InferExpertLinear(const OpView& v) {
   const Tensor &y = v.in(0), &w = v.in(1);
   RETURN_IF_ERROR(ExpectFloat(v, {"y", "w"}, {0, 1}));
   RETURN_IF_ERROR(ExpectSameType(v, {"y", "w"}, 0, 1));
-  ASSIGN_OR_RETURN(const int64_t of_group, ExpectQueues(y, v.in(2)));
+  ASSIGN_OR_RETURN(const int64_t of_group, ExpectQueues("y", y, v.in(2)));
   const bool transposed = AttrBool(v.op, "transpose_w");
   const int in = transposed ? 2 : 1, out = transposed ? 1 : 2;
   if (w.shape.rank() != 3 || w.shape.dims[0] != y.shape.dims[0] * of_group ||
@@ -54,6 +62,15 @@ Specs InferExpertLinear(const OpView& v) {
                         std::to_string(y.shape.dims[kSlotDims]) + (transposed ? "]" : ", any]"),
                     "as follow from " + Describe("y", y) + " and " + Describe("offsets", v.in(2)));
   }
+  if (v.n_inputs() > kBias) {
+    if (v.in(kBias).dtype != AccumulationType(y.dtype)) {
+      return Mismatch(Describe("bias", v.in(kBias)) + " is read as " +
+                          std::string(Name(AccumulationType(y.dtype))) + " only",
+                      "cast it");
+    }
+    RETURN_IF_ERROR(ExpectDims("bias", v.in(kBias), {w.shape.dims[0], w.shape.dims[out]},
+                               "a number for each expert and column of " + Describe("w", w)));
+  }
   return std::vector<OutputSpec>{
       {Join(Part(y.shape, 0, kSlotDims), Part(w.shape, out, out + 1)), y.dtype}};
 }
@@ -62,19 +79,22 @@ Specs InferExpertLinear(const OpView& v) {
 Rows AlsoSplitQueues(const OpView& v, Rows rows, Signature runs) {
   const int64_t groups = v.in_dims(0)[0], of_sequence = v.in_dims(0)[2];
   if (of_sequence > 1) rows.push_back(std::move(runs));
-  if (groups > 1) rows.push_back({{S(0), S(0), S(0)}, {S(0)}, /*divided=*/groups});
+  const std::vector<Sbp> all(v.n_inputs(), S(0));
+  if (groups > 1) rows.push_back({all, {S(0)}, /*divided=*/groups});
   return rows;
 }
 
 Rows ExpertLinearRows(const OpView& v) {
   const bool transposed = AttrBool(v.op, "transpose_w");
-  return AlsoSplitQueues(v,
-                         {AllB(v),
-                          {{S(1), B(), S(1)}, {S(1)}},
-                          {{B(), S(transposed ? 1 : 2), B()}, {S(kSlotDims)}},
-                          {{S(kSlotDims), S(transposed ? 2 : 1), B()}, {P()}},
-                          {{P(), B(), B()}, {P()}}},
-                         {{S(2), B(), S(2)}, {S(2)}});
+  Rows rows = AlsoSplitQueues(v,
+                              {{{B(), B(), B(), B()}, {B()}},
+                               {{S(1), B(), S(1), B()}, {S(1)}},
+                               {{B(), S(transposed ? 1 : 2), B(), S(1)}, {S(kSlotDims)}},
+                               {{S(kSlotDims), S(transposed ? 2 : 1), B(), P()}, {P()}},
+                               {{P(), B(), B(), P()}, {P()}}},
+                              {{S(2), B(), S(2), B()}, {S(2)}});
+  for (Signature& row : rows) row.in.resize(v.n_inputs());
+  return rows;
 }
 
 InputGrads ExpertLinearGradient(GradientContext& g) {
@@ -85,7 +105,10 @@ InputGrads ExpertLinearGradient(GradientContext& g) {
   for (const char* key : {"taken", "load"}) {
     if (const auto it = op.attrs.find(key); it != op.attrs.end()) attrs.insert(*it);
   }
-  std::vector<TensorId> grads = {-1, -1, -1};
+  std::vector<TensorId> grads(op.inputs.size(), -1);
+  if (op.inputs.size() > kBias && g.needs_grad[kBias]) {
+    grads[kBias] = AddGradient(g, "expert_linear_grad_bias", ".dbias", {dout, op.inputs[2]});
+  }
   if (g.needs_grad[1]) {
     const TensorId left = transposed ? dout : op.inputs[0];
     const TensorId right = transposed ? op.inputs[0] : dout;
@@ -108,8 +131,11 @@ double ExpertLinearProductFlops(const AttrMap& attrs, const Dims& y, int64_t col
 double BusiestLoad(const Op& op) { return AttrDouble(op, "load", 1); }
 
 double ExpertLinearFlops(const OpView& v) {
-  return BusiestLoad(v.op) *
-         ExpertLinearProductFlops(v.op.attrs, v.in_dims(0), v.out(0).shape.dims[kSlotDims]);
+  const Dims& out = v.out(0).shape.dims;
+  const double product = ExpertLinearProductFlops(v.op.attrs, v.in_dims(0), out[kSlotDims]);
+  const double bias =
+      v.n_inputs() > kBias ? FullPart(v.op.attrs, out) * static_cast<double>(Product(out)) : 0;
+  return BusiestLoad(v.op) * (product + bias);
 }
 
 CountedFlops CountLinearFlops(const LocalOp& op) {
@@ -128,7 +154,7 @@ Specs InferGradWeight(const OpView& v) {
   const Tensor &y = v.in(0), &dout = v.in(1);
   RETURN_IF_ERROR(ExpectFloat(v, {"y", "dout"}, {0, 1}));
   RETURN_IF_ERROR(ExpectSameType(v, {"y", "dout"}, 0, 1));
-  ASSIGN_OR_RETURN(const int64_t of_group, ExpectQueues(y, v.in(2)));
+  ASSIGN_OR_RETURN(const int64_t of_group, ExpectQueues("y", y, v.in(2)));
   if (dout.shape.rank() != kSlotDims + 1 ||
       Part(dout.shape, 0, kSlotDims).dims != Part(y.shape, 0, kSlotDims).dims) {
     return Mismatch(Describe("y", y) + " and " + Describe("dout", dout) +
@@ -165,19 +191,63 @@ int64_t GradWeightWorkspace(const LocalOp& op, int threads) {
   return Product(op.in[0]) == 0 || out == 0 ? 0 : threads * ProductWorkspace(width, out, slots);
 }
 
+// --- expert_linear_grad_bias: dout[G, b, r, C, F], offsets[G, b, r, E/G + 1] -> dbias[E, F] ---
+
+Specs InferExpertGradBias(const OpView& v) {
+  const Tensor& dout = v.in(0);
+  RETURN_IF_ERROR(ExpectFloat(v, {"dout"}, {0}));
+  ASSIGN_OR_RETURN(const int64_t of_group, ExpectQueues("dout", dout, v.in(1)));
+  return std::vector<OutputSpec>{
+      {Join(Shape({dout.shape.dims[0] * of_group}), Part(dout.shape, kSlotDims, kSlotDims + 1)),
+       AccumulationType(dout.dtype)}};
+}
+
+Rows ExpertGradBiasRows(const OpView& v) {
+  return AlsoSplitQueues(
+      v, {AllB(v), {{S(1), S(1)}, {P()}}, {{S(kSlotDims), B()}, {S(1)}}, {{P(), B()}, {P()}}},
+      {{S(2), S(2)}, {P()}});
+}
+
 // --- Samples: a large one has several runs, and widths that tensor cores multiply ---
 
 constexpr int64_t kLargeWidth = 136, kLargeColumns = 72;
 
 RouteSample MakeLargeRoute() { return RouteSamples({.b = 3, .t = 40})[0]; }
 
+Samples ExpertLinearSamples(const SampleSizes& s) {
+  Samples samples;
+  const auto add = [&](const RouteSample& r, int64_t width, int64_t columns, bool transposed,
+                       bool narrow, bool biased) {
+    SampleTensor y = r.Slots(width), w{{r.dims.experts, width, columns}};
+    if (transposed) std::swap(w.dims[1], w.dims[2]);
+    y.narrow = w.narrow = narrow;
+    samples.push_back({{y, w, r.offsets}, {{"transpose_w", transposed}}});
+    if (biased) samples.back().in.push_back({{r.dims.experts, columns}});
+  };
+  for (const bool narrow : {false, true}) {
+    for (const RouteSample& r : RouteSamples(s)) {
+      for (const bool transposed : {false, true}) {
+        add(r, s.c, s.o, transposed, narrow, /*biased=*/false);
+      }
+      add(r, s.c, s.o, /*transposed=*/r.dims.slots % 2 == 0, narrow, /*biased=*/true);
+    }
+  }
+  if (!s.large) return samples;
+  for (const bool transposed : {false, true}) {
+    add(MakeLargeRoute(), kLargeWidth, kLargeColumns, transposed, /*narrow=*/true,
+        /*biased=*/!transposed);
+  }
+  return samples;
+}
+
 }  // namespace
 
 std::vector<OpDef> ExpertLinearOps() {
   return {
       {.kind = "expert_linear",
-       .usage = "y[G, b, r, C, H], w[E, H, F], offsets[G, b, r, E/G + 1] -> [G, b, r, C, F]",
-       .inputs = {3},
+       .usage = "y[G, b, r, C, H], w[E, H, F], offsets[G, b, r, E/G + 1], (bias[E, F]) -> "
+                "[G, b, r, C, F]",
+       .inputs = {3, 4},
        .attrs = {{"transpose_w", AttrType::kBool},
                  {"taken", AttrType::kInt},
                  OwnAttr("load", AttrType::kDouble)},
@@ -188,29 +258,9 @@ std::vector<OpDef> ExpertLinearOps() {
        .own_products = true,
        .counted_flops = CountLinearFlops,
        .overwrites = true,
-       .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither},
+       .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither, Precision::kWide},
        .cpu_workspace = LinearWorkspace,
-       .samples =
-           [](const SampleSizes& s) {
-             Samples samples;
-             for (const RouteSample& r : RouteSamples(s)) {
-               const int64_t e = r.dims.experts;
-               samples.push_back({{r.Slots(s.c), {{e, s.c, s.o}}, r.offsets}, {}});
-               samples.push_back(
-                   {{r.Slots(s.c), {{e, s.o, s.c}}, r.offsets}, {{"transpose_w", true}}});
-             }
-             samples = AlsoNarrow(samples);
-             if (!s.large) return samples;
-             const RouteSample r = MakeLargeRoute();
-             const SampleTensor y = r.Slots(kLargeWidth).Narrow();
-             for (const bool transposed : {false, true}) {
-               Dims w = {r.dims.experts, kLargeWidth, kLargeColumns};
-               if (transposed) std::swap(w[1], w[2]);
-               samples.push_back(
-                   {{y, SampleTensor{w}.Narrow(), r.offsets}, {{"transpose_w", transposed}}});
-             }
-             return samples;
-           }},
+       .samples = ExpertLinearSamples},
       {.kind = "expert_linear_grad_weight",
        .usage = "y[G, b, r, C, H], dout[G, b, r, C, F], offsets[G, b, r, E/G + 1] -> dw[E, H, F]",
        .inputs = {3},
@@ -222,16 +272,35 @@ std::vector<OpDef> ExpertLinearOps() {
        .counted_flops = CountGradWeightFlops,
        .precision = {Precision::kNarrow, Precision::kNarrow, Precision::kEither},
        .cpu_workspace = GradWeightWorkspace,
+       .samples =
+           [](const SampleSizes& s) {
+             Samples samples;
+             for (const RouteSample& r : RouteSamples(s)) {
+               samples.push_back({{r.Slots(s.c), r.Slots(s.o), r.offsets}, {}});
+             }
+             samples = AlsoNarrow(samples);
+             if (!s.large) return samples;
+             const RouteSample r = MakeLargeRoute();
+             samples.push_back(
+                 {{r.Slots(kLargeWidth).Narrow(), r.Slots(kLargeColumns).Narrow(), r.offsets}, {}});
+             return samples;
+           }},
+      {.kind = "expert_linear_grad_bias",
+       .usage = "dout[G, b, r, C, F], offsets[G, b, r, E/G + 1] -> dbias[E, F]",
+       .inputs = {2},
+       .infer = InferExpertGradBias,
+       .signatures = ExpertGradBiasRows,
+       .flops = PerElement(1),
+       .precision = {Precision::kEither},
        .samples = [](const SampleSizes& s) {
          Samples samples;
          for (const RouteSample& r : RouteSamples(s)) {
-           samples.push_back({{r.Slots(s.c), r.Slots(s.o), r.offsets}, {}});
+           samples.push_back({{r.Slots(s.o), r.offsets}, {}});
          }
          samples = AlsoNarrow(samples);
          if (!s.large) return samples;
          const RouteSample r = MakeLargeRoute();
-         samples.push_back(
-             {{r.Slots(kLargeWidth).Narrow(), r.Slots(kLargeColumns).Narrow(), r.offsets}, {}});
+         samples.push_back({{r.Slots(kLargeColumns).Narrow(), r.offsets}, {}});
          return samples;
        }}};
 }

@@ -1,4 +1,6 @@
-// gated: gate, up -> act(gate) * up, element by element: the middle of a gated MLP.
+// gated: gate, up -> act(gate) * up, element by element: the middle of a gated MLP. With
+// "clamped_silu", that of gpt-oss, (up + 1) * gate * sigmoid(1.702 gate) of a gate of at most 7 and
+// an up of -7 to 7, without gradients at a limit and beyond it.
 #include <utility>
 
 #include "oneflow_core/op/op_tables.h"
@@ -32,7 +34,10 @@ InputGrads GatedGradient(GradientContext& g) {
 Samples GatedSamples(const SampleSizes& s) {
   Samples samples;
   for (AttrMap& attrs : ActivationAttrs()) {
-    samples.push_back({{{{s.b, s.t, s.c}, -4, 4}, {{s.b, s.t, s.c}}}, std::move(attrs)});
+    samples.push_back({{{{s.b, s.t, s.c}, -4, 4}, {{s.b, s.t, s.c}}}, attrs});
+    // Beyond the clamps, in an activation of experts' slots.
+    const Dims slots = {2, s.b, s.t, s.c};
+    samples.push_back({{{slots, -10, 10}, {slots, -10, 10}}, std::move(attrs)});
   }
   return AlsoNarrow(samples);
 }

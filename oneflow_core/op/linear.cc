@@ -162,7 +162,7 @@ Specs InferLinearGated(const OpView& v) {
   Op product = v.op;
   product.inputs.erase(product.inputs.begin() + 2);
   ASSIGN_OR_RETURN(const std::vector<OutputSpec> up, InferLinear({v.graph, product}));
-  RETURN_IF_ERROR(ExpectActivation(v.op));
+  RETURN_IF_ERROR(ExpectActivation(v.op, /*fused=*/true));
   RETURN_IF_ERROR(ExpectFloat(v, {"x", "w", "gate"}, {0, 1, 2}));
   RETURN_IF_ERROR(ExpectSameType(v, {"x", "w", "gate"}, 0, 2));
   RETURN_IF_ERROR(ExpectDims("gate", v.in(2), up[0].shape.dims, "that of x w"));
@@ -246,7 +246,7 @@ Samples LinearAddSamples(const SampleSizes& s) {
 Samples LinearGatedSamples(const SampleSizes& s) {
   const SampleTensor x{{s.b, s.t, s.c}}, w{{s.c, s.o}}, gate{{s.b, s.t, s.o}, -4, 4};
   Samples samples;
-  for (AttrMap attrs : ActivationAttrs()) {
+  for (AttrMap attrs : ActivationAttrs(/*fused=*/true)) {
     samples.push_back({{x, w, gate}, attrs});
     samples.push_back({{x.Narrow(), w.Narrow(), gate.Narrow(), {{s.o}}}, attrs});
     attrs.merge(Contract(1, true));

@@ -106,7 +106,7 @@ double GeluGradInputFlops(const OpView& v) {
 Specs InferGatedGradInput(const OpView& v) {
   ASSIGN_OR_RETURN(const std::vector<OutputSpec> dx, LinearGradInferGradInput(v));
   const std::vector<std::string> roles = {"dy", "w", "gate", "up"};
-  RETURN_IF_ERROR(ExpectActivation(v.op));
+  RETURN_IF_ERROR(ExpectActivation(v.op, /*fused=*/true));
   RETURN_IF_ERROR(ExpectFloat(v, roles, {0, 1, 2, 3}));
   for (const int i : {2, 3}) {
     RETURN_IF_ERROR(ExpectSameType(v, roles, 0, i));
@@ -132,7 +132,7 @@ Samples GatedGradInputSamples(const SampleSizes& s) {
   const SampleTensor dy{{s.b, s.t, s.o}}, w{{s.c, s.o}}, up{{s.b, s.t, s.c}};
   const SampleTensor gate{{s.b, s.t, s.c}, -4, 4};
   Samples samples;
-  for (AttrMap& attrs : ActivationAttrs()) {
+  for (AttrMap& attrs : ActivationAttrs(/*fused=*/true)) {
     samples.push_back({{dy, w, gate, up}, std::move(attrs)});
   }
   return AlsoNarrow(samples);

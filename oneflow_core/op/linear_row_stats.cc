@@ -1,6 +1,7 @@
 // linear_row_stats: x[..., H], w[V, H], labels[...] -> max, sum, picked, what row_max, row_sum_exp
 // and pick give of the logits x wT, which no tensor holds: the kernel makes a piece of the rows at
-// a time, in its workspace. The pass `omit_logits` makes it of linear and these three.
+// a time, in its workspace. The pass `omit_logits` makes it of linear and these three, and of a
+// soft_cap between them: with the attribute `cap` logits are cap * tanh(x wT / cap).
 //
 // linear_row_stats_grad makes each piece's logits again, turns them into their gradient in place,
 // and multiplies that by w, which gives dx of the piece, and by x, which adds to dw. It is one op
@@ -32,6 +33,7 @@ absl::Status ExpectFactors(const OpView& v, const std::vector<std::string>& role
   RETURN_IF_ERROR(ExpectIds("labels", labels));
   RETURN_IF_ERROR(
       ExpectDims("labels", labels, RowShape(v).dims, "the leading dims of " + Describe("x", x)));
+  RETURN_IF_ERROR(ExpectPositive(v.op, "cap"));
   if (AttrInt(v.op, "pieces") >= 0) return absl::OkStatus();
   return Mismatch("attribute \"pieces\" is " + std::to_string(AttrInt(v.op, "pieces")),
                   "it is a number of pieces, or 0");
@@ -52,8 +54,9 @@ double LinearRowStatsProductFlops(const Dims& x, const Dims& w) {
   return 2.0 * static_cast<double>(Product(x)) * static_cast<double>(w[0]);
 }
 
-// Of each element of the logits.
-double ForEachLogit(const OpView& v, double flops) {
+// Of each element of the logits; `gradient`: of its cap, too.
+double ForEachLogit(const OpView& v, double flops, bool gradient) {
+  if (v.op.attrs.contains("cap")) flops += kSoftCapFlops + (gradient ? kSoftCapGradFlops : 0);
   return flops * static_cast<double>(RowShape(v).elements()) * static_cast<double>(v.in_dims(1)[0]);
 }
 
@@ -92,6 +95,7 @@ InputGrads StatsGradient(GradientContext& g) {
   }
   AttrMap attrs = {{"scale", AttrDouble(*loss, "scale")}, {"pieces", AttrInt(op, "pieces")}};
   if (loss->inputs.size() > 3) attrs["ignore_negative"] = true;
+  if (op.attrs.contains("cap")) attrs["cap"] = AttrDouble(op, "cap");
   std::vector<TensorId> inputs = op.inputs;
   inputs.insert(inputs.end(), {op.outputs[0], op.outputs[1], g.output_grads[2]});
   if (!g.needs_grad[1]) {
@@ -111,7 +115,7 @@ InputGrads StatsGradient(GradientContext& g) {
 }
 
 double StatsFlops(const OpView& v) {
-  return LinearRowStatsProductFlops(v.in_dims(0), v.in_dims(1)) + ForEachLogit(v, 4);
+  return LinearRowStatsProductFlops(v.in_dims(0), v.in_dims(1)) + ForEachLogit(v, 4, false);
 }
 
 // --- linear_row_stats_grad: x, w, labels, max, sum, dloss[] -> dx, dw; or one of the two alone ---
@@ -154,7 +158,7 @@ constexpr int CountProducts(Gradients made) { return made == Gradients::kBoth ? 
 template <Gradients made>
 double GradFlops(const OpView& v) {
   const double product = LinearRowStatsProductFlops(v.in_dims(0), v.in_dims(1));
-  return (1 + CountProducts(made)) * product + ForEachLogit(v, 4);
+  return (1 + CountProducts(made)) * product + ForEachLogit(v, 4, true);
 }
 
 // --- Samples: 70 rows are three pieces, the last one short; a large one has long rows ---
@@ -175,7 +179,7 @@ Factors MakeFactors(Dims rows, int64_t width, int64_t vocab) {
 }
 
 Samples EachFactors(const SampleSizes& s, std::vector<SampleTensor> (*inputs)(const Factors&),
-                    const AttrMap& attrs) {
+                    AttrMap attrs) {
   Samples samples;
   const auto add = [&](Factors factors, int64_t pieces) {
     AttrMap all = attrs;
@@ -187,6 +191,8 @@ Samples EachFactors(const SampleSizes& s, std::vector<SampleTensor> (*inputs)(co
   add(MakeFactors({2, 35}, s.c, s.vocab), 3);
   add(MakeFactors({s.b, s.t}, s.c, s.vocab), 0);
   if (s.large) add(MakeFactors({70}, s.c, 9001), 2);
+  attrs["cap"] = 0.7;
+  add(s.large ? MakeFactors({70}, s.c, 700) : MakeFactors({2, 35}, s.c, s.vocab), 3);
   return samples;
 }
 
@@ -218,7 +224,8 @@ OpDef GradientOp(std::string_view kind, std::string_view outputs) {
       .outputs = CountProducts(made),
       .attrs = {{"scale", AttrType::kDouble, true},
                 {"ignore_negative", AttrType::kBool},
-                {"pieces", AttrType::kInt}},
+                {"pieces", AttrType::kInt},
+                {"cap", AttrType::kDouble}},
       .infer = LinearRowStatsInferGrad<made>,
       .signatures = LinearRowStatsGradRows<made>,
       .flops = GradFlops<made>,
@@ -245,7 +252,9 @@ std::vector<OpDef> LinearRowStatsOps() {
        .usage = "x[..., H], w[V, H], labels[...] -> max[...], sum[...], picked[...]",
        .inputs = {3},
        .outputs = 3,
-       .attrs = {{"ignore_negative", AttrType::kBool}, {"pieces", AttrType::kInt}},
+       .attrs = {{"ignore_negative", AttrType::kBool},
+                 {"pieces", AttrType::kInt},
+                 {"cap", AttrType::kDouble}},
        .infer = InferStats,
        .signatures = StatsRows,
        .gradient = StatsGradient,

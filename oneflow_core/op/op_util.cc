@@ -1,7 +1,10 @@
 #include "oneflow_core/op/op_util.h"
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
+
+#include "oneflow_core/op/activation.h"
 
 namespace oneflow {
 
@@ -71,26 +74,35 @@ absl::Status ExpectQkv(const Tensor& qkv) {
                   "make it with a linear whose w is [hidden, 3, heads, head_dim]");
 }
 
+absl::Status WrongNumber(std::string_view attribute, double value, std::string_view hint) {
+  std::ostringstream text;
+  text << "attribute \"" << attribute << "\" is " << value;
+  return Mismatch(text.str(), hint);
+}
+
+absl::Status ExpectPositive(const Op& op, std::string_view attribute, std::string_view hint) {
+  const double value = AttrDouble(op, attribute, 1);
+  if (value > 0 && std::isfinite(value)) return absl::OkStatus();  // not so for NaN
+  return WrongNumber(attribute, value, hint);
+}
+
 absl::Status ExpectRate(const Op& op, std::string_view rate) {
   const double value = AttrDouble(op, rate);
   if (value >= 0 && value < 1) return absl::OkStatus();  // not so for NaN
-  std::ostringstream text;
-  text << "attribute \"" << rate << "\" is " << value;
-  return Mismatch(text.str(), "a part of the elements is dropped: use 0 or more and less than 1");
+  return WrongNumber(rate, value,
+                     "a part of the elements is dropped: use 0 or more and less than 1");
 }
 
-namespace {
-
-constexpr std::string_view kSilu = "silu", kGelu = "gelu";  // activations of `gated`
-
-bool IsGelu(const Op& op) { return AttrString(op, "activation") == kGelu; }
-
-}  // namespace
-
-absl::Status ExpectActivation(const Op& op) {
+absl::Status ExpectActivation(const Op& op, bool fused) {
   const std::string activation = AttrString(op, "activation");
-  if (activation == kSilu || activation == kGelu) return absl::OkStatus();
-  return Mismatch("attribute \"activation\" is \"" + activation + '"', R"(use "silu" or "gelu")");
+  const Activation* found = FindActivation(activation);
+  if (found != nullptr && (found->fused || !fused)) return absl::OkStatus();
+  std::string names;
+  for (const Activation& a : Activations()) {
+    if (fused && !a.fused) continue;
+    names.append(names.empty() ? "use one of \"" : ", \"").append(a.name) += '"';
+  }
+  return Mismatch("attribute \"activation\" is \"" + activation + '"', names);
 }
 
 absl::Status ExpectEpsilon(const Op& op) {
@@ -195,10 +207,10 @@ absl::Status OnlyFirstOutput(const GradientContext& g, std::string_view saved) {
   return absl::OkStatus();
 }
 
-double GatedFlops(const Op& op) { return (IsGelu(op) ? kGeluFlops : 5) + 1; }
-
-// The activation and its slope, and three products.
-double GatedGradFlops(const Op& op) { return (IsGelu(op) ? kGeluGradFlops : 9) + 3; }
+double GatedFlops(const Op& op) { return FindActivation(AttrString(op, "activation"))->flops; }
+double GatedGradFlops(const Op& op) {
+  return FindActivation(AttrString(op, "activation"))->grad_flops;
+}
 
 Samples AlsoNarrow(const Samples& samples) {
   Samples all = samples;
@@ -216,13 +228,17 @@ int64_t AttrInt(const LocalOp& op, std::string_view key, int64_t fallback) {
   return it == op.attrs.end() ? fallback : std::get<int64_t>(it->second);
 }
 
-std::vector<AttrMap> ActivationAttrs() {
-  return {{{"activation", std::string(kSilu)}}, {{"activation", std::string(kGelu)}}};
+std::vector<AttrMap> ActivationAttrs(bool fused) {
+  std::vector<AttrMap> all;
+  for (const Activation& a : Activations()) {
+    if (a.fused || !fused) all.push_back({{"activation", std::string(a.name)}});
+  }
+  return all;
 }
 
 bool HasSilu(const LocalOp& op) {
   const auto it = op.attrs.find("activation");
-  return it != op.attrs.end() && std::get<std::string>(it->second) == kSilu;
+  return it != op.attrs.end() && std::get<std::string>(it->second) == "silu";
 }
 
 bool AttrBool(const LocalOp& op, std::string_view key) {

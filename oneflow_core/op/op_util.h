@@ -40,11 +40,17 @@ absl::Status ExpectDims(std::string_view role, const Tensor& tensor, const Dims&
 // Checks [batch, seq, 3, heads, head_dim]: queries, keys and values of attention.
 absl::Status ExpectQkv(const Tensor& qkv);
 
-// Checks that attribute `activation` is one that `gated` has.
-absl::Status ExpectActivation(const Op& op);
+// Checks that attribute `activation` is one that `gated` has; `fused`: that a product's kernel has.
+absl::Status ExpectActivation(const Op& op, bool fused = false);
 
 // Checks that attribute `rate` is the rate of a dropout: at least 0 and below 1.
 absl::Status ExpectRate(const Op& op, std::string_view rate);
+
+// "attribute "theta" is 0", and the hint.
+absl::Status WrongNumber(std::string_view attribute, double value, std::string_view hint);
+// Checks that an attribute, a number, is positive and finite, if it is there.
+absl::Status ExpectPositive(const Op& op, std::string_view attribute,
+                            std::string_view hint = "use a positive number");
 
 // Checks that attribute `epsilon` of a norm is positive.
 absl::Status ExpectEpsilon(const Op& op);
@@ -92,6 +98,7 @@ absl::Status OnlyFirstOutput(const GradientContext& g, std::string_view saved);
 std::function<double(const OpView&)> PerElement(double per_element, int input = 0);
 inline double NoFlops(const OpView&) { return 0; }
 inline constexpr double kGeluFlops = 10, kGeluGradFlops = 18;  // an element
+inline constexpr double kSoftCapFlops = 10, kSoftCapGradFlops = 4;
 // Operations of `gated` for an element, with the attribute `activation` of `op`.
 double GatedFlops(const Op& op);
 double GatedGradFlops(const Op& op);
@@ -102,8 +109,8 @@ int64_t AttrInt(const LocalOp& op, std::string_view key, int64_t fallback = 0);
 bool AttrBool(const LocalOp& op, std::string_view key);
 // The op that its kernel applies to its product: OpDef::then.
 std::string_view FindThen(const LocalOp& op);
-// Attributes with each `activation` of `gated`: for samples.
-std::vector<AttrMap> ActivationAttrs();
+// Attributes with each `activation` of `gated`, or of products' kernels: for samples.
+std::vector<AttrMap> ActivationAttrs(bool fused = false);
 // True if the attribute `activation` is "silu".
 bool HasSilu(const LocalOp& op);
 // Elements over dimensions [begin, end); end < 0: to the last.

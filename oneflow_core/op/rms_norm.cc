@@ -1,6 +1,9 @@
-// rms_norm: x[..., H], gamma[H] -> y = x rstd gamma, and rstd = 1 / sqrt(mean(x^2) + epsilon) of
-// each row, which its gradients read again. x, y and their gradients may each be bf16; all else is
-// wide. The rows may be those of the residual stream, or those of a head.
+// rms_norm: x[..., H], gamma[H] -> y = x rstd (gamma + offset), and rstd = 1 / sqrt(mean(x^2) +
+// epsilon) of each row, which its gradients read again. x, y and their gradients may each be bf16;
+// all else is wide. The rows may be those of the residual stream, or those of a head.
+#include <cmath>
+#include <utility>
+
 #include "oneflow_core/device/cuda_scratch.h"
 #include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
@@ -13,12 +16,19 @@ absl::Status ExpectGamma(const OpView& v, int gamma, const Tensor& x) {
                     "the last dim of " + Describe("x", x));
 }
 
+absl::Status ExpectOffset(const Op& op) {
+  const double offset = AttrDouble(op, "offset");
+  return std::isfinite(offset) ? absl::OkStatus()
+                               : WrongNumber("offset", offset, "use a number such as 1");
+}
+
 Specs InferRmsNorm(const OpView& v) {
   const Tensor& x = v.in(0);
   RETURN_IF_ERROR(ExpectFloat(v, {"x", "gamma"}, {0}));
   RETURN_IF_ERROR(ExpectRank("x", x, 2));
   RETURN_IF_ERROR(ExpectGamma(v, 1, x));
   RETURN_IF_ERROR(ExpectEpsilon(v.op));
+  RETURN_IF_ERROR(ExpectOffset(v.op));
   ASSIGN_OR_RETURN(const DType y, NormOutputType(v));
   return std::vector<OutputSpec>{{x.shape, y},
                                  {Part(x.shape, 0, LeadingDims(x)), AccumulationType(x.dtype)}};
@@ -33,7 +43,9 @@ InputGrads RmsNormGradient(GradientContext& g) {
   const TensorId rstd = op.outputs[1];
   std::vector<TensorId> grads = {-1, -1};
   if (g.needs_grad[0]) {
-    grads[0] = AddGradient(g, "rms_norm_grad_input", ".dx", {dy, x, gamma, rstd});
+    AttrMap attrs;
+    if (op.attrs.contains("offset")) attrs["offset"] = AttrDouble(op, "offset");
+    grads[0] = AddGradient(g, "rms_norm_grad_input", ".dx", {dy, x, gamma, rstd}, std::move(attrs));
   }
   if (g.needs_grad[1]) grads[1] = AddGradient(g, "rms_norm_grad_weight", ".dw", {dy, x, rstd});
   return grads;
@@ -52,6 +64,7 @@ Specs RmsNormInferGradInput(const OpView& v) {
   const Tensor& x = v.in(1);
   RETURN_IF_ERROR(ExpectFloat(v, {"dy", "x", "gamma", "rstd"}, {0, 1}));
   RETURN_IF_ERROR(RmsNormExpectSaved(v, 3));
+  RETURN_IF_ERROR(ExpectOffset(v.op));
   RETURN_IF_ERROR(ExpectGamma(v, 2, x));
   return std::vector<OutputSpec>{{x.shape, x.dtype}};
 }
@@ -94,7 +107,7 @@ SampleTensor OfHeads(const SampleSizes& s) { return {{s.b, s.t, s.heads}, 0.5, 2
 Samples RmsNormSamples(const SampleSizes& s) {
   const SampleTensor x = Stream(s), heads = Heads(s), gamma{{s.c}}, of_head{{s.d}};
   Samples samples = {{{x, gamma}},
-                     {{heads, of_head}, {{"epsilon", 1e-6}}},
+                     {{heads, of_head}, {{"epsilon", 1e-6}, {"offset", 1.0}}},
                      {{x, gamma}, {{"dtype", std::string("bf16")}}},
                      {{x.Narrow(), gamma}},
                      {{heads.Narrow(), of_head}}};
@@ -109,7 +122,7 @@ Samples RmsNormGradInputSamples(const SampleSizes& s) {
                      {{x.Narrow(), x, gamma, rstd}},
                      {{x, x.Narrow(), gamma, rstd}},
                      {{x.Narrow(), x.Narrow(), gamma, rstd}},
-                     {{Heads(s), Heads(s), {{s.d}}, OfHeads(s)}}};
+                     {{Heads(s), Heads(s), {{s.d}}, OfHeads(s)}, {{"offset", 1.0}}}};
   if (s.large) {
     const SampleTensor large{{3, kRmsNormLongRow}, -3, 3};
     samples.push_back({{large, large, {{kRmsNormLongRow}}, {{3}, 0.5, 2}}});
@@ -137,6 +150,7 @@ std::vector<OpDef> RmsNormOps() {
        .inputs = {2},
        .outputs = 2,
        .attrs = {{"epsilon", AttrType::kDouble},
+                 {"offset", AttrType::kDouble},
                  // The type of y, where it is not x's.
                  OwnAttr("dtype", AttrType::kString)},
        .infer = InferRmsNorm,
@@ -152,6 +166,7 @@ std::vector<OpDef> RmsNormOps() {
       {.kind = "rms_norm_grad_input",
        .usage = "dy, x, gamma, rstd -> dx",
        .inputs = {4},
+       .attrs = {{"offset", AttrType::kDouble}},
        .infer = RmsNormInferGradInput,
        .signatures = RmsNormGradInputRows,
        .flops = PerElement(7),

@@ -1,11 +1,11 @@
-// rotary: x[b, t, ..., d], (positions) -> y: rotary position embeddings. Element j < d / 2 of a
-// head and element j + d / 2 are a pair, turned by the angle position * theta^(-2 j / d); a head at
-// position 0 keeps its values. The frequencies of Llama 3.1 are scaled by their wavelength. It is
-// linear in x, and its gradient turns the other way.
-#include <array>
-#include <cmath>
-#include <sstream>
+// rotary: x[b, t, ..., d], (positions) -> y: rotary position embeddings. Of the first `rotated`
+// elements of a head, element j < rotated / 2 and element j + rotated / 2 are a pair, turned by the
+// angle position * theta^(-2 j / rotated); the others keep their values. Frequencies may be scaled
+// (actor_runtime/kernel/rotary_frequencies.h). It is linear in x, and its gradient turns the other
+// way; `attention_factor` multiplies both.
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "oneflow_core/op/op_tables.h"
 #include "oneflow_core/op/op_util.h"
@@ -15,41 +15,71 @@ namespace {
 
 constexpr std::string_view kFactor = "scale_factor", kLow = "low_frequency_factor";
 constexpr std::string_view kHigh = "high_frequency_factor", kPositions = "original_positions";
+constexpr std::string_view kScaling = "scaling", kExact = "exact", kRotated = "rotated";
+constexpr std::string_view kAttentionFactor = "attention_factor";
+constexpr std::string_view kLinear = "linear", kYarn = "yarn";  // scalings; "": that of Llama 3.1
 
 std::string RotaryQuoted(std::string_view name) { return '"' + std::string(name) + '"'; }
 
-absl::Status WrongNumber(std::string_view attribute, double value, std::string_view hint) {
-  std::ostringstream text;
-  text << "attribute " << RotaryQuoted(attribute) << " is " << value;
-  return Mismatch(text.str(), hint);
+// All numbers of the scaling, or none where it has no name.
+absl::Status ExpectNumbers(const Op& op, std::string_view scaling) {
+  std::string_view given = scaling.empty() ? "" : kScaling, missing;
+  for (const std::string_view name : {kFactor, kLow, kHigh, kPositions}) {
+    const bool wanted = scaling != kLinear || name == kFactor, has = op.attrs.contains(name);
+    if (!wanted && has) {
+      return Mismatch("attribute " + RotaryQuoted(name) + " is given for linear scaling",
+                      "that has " + RotaryQuoted(kFactor) + " alone");
+    }
+    if (wanted) (has ? given : missing) = name;
+  }
+  if (given.empty() || missing.empty()) return absl::OkStatus();
+  return Mismatch("attribute " + RotaryQuoted(given) + " is given without " + RotaryQuoted(missing),
+                  scaling == kLinear
+                      ? "linear scaling needs it"
+                      : "scaled frequencies need " + RotaryQuoted(kFactor) + ", " +
+                            RotaryQuoted(kLow) + ", " + RotaryQuoted(kHigh) + " and " +
+                            RotaryQuoted(kPositions) + "; give all four or none");
 }
 
-bool IsPositive(double value) { return value > 0 && std::isfinite(value); }  // not so for NaN
-
-// All attributes of the scaling, or none.
 absl::Status ExpectScaling(const Op& op) {
-  constexpr std::array kAll = {kFactor, kLow, kHigh, kPositions};
-  std::string_view given, missing;
-  for (const std::string_view name : kAll) {
-    (op.attrs.find(name) != op.attrs.end() ? given : missing) = name;
+  const std::string scaling = AttrString(op, kScaling);
+  if (op.attrs.contains(kScaling) && scaling != kLinear && scaling != kYarn) {
+    return Mismatch("attribute \"scaling\" is \"" + scaling + '"',
+                    R"(use "linear" or "yarn", or leave it out for that of Llama 3.1)");
   }
-  if (given.empty()) return absl::OkStatus();
-  if (!missing.empty()) {
-    return Mismatch(
-        "attribute " + RotaryQuoted(given) + " is given without " + RotaryQuoted(missing),
-        "scaled frequencies need " + RotaryQuoted(kFactor) + ", " + RotaryQuoted(kLow) + ", " +
-            RotaryQuoted(kHigh) + " and " + RotaryQuoted(kPositions) + "; give all four or none");
+  RETURN_IF_ERROR(ExpectNumbers(op, scaling));
+  const bool yarn = scaling == kYarn;
+  if (AttrBool(op, kExact) && !yarn) {
+    return Mismatch("attribute \"exact\" is given without YaRN's scaling", "leave it out");
   }
-  for (const std::string_view name : {kFactor, kLow, kHigh}) {
-    const double value = AttrDouble(op, name);
-    if (!IsPositive(value)) return WrongNumber(name, value, "use a positive number");
+  for (const std::string_view name : {kFactor, kLow, kHigh, kAttentionFactor}) {
+    RETURN_IF_ERROR(ExpectPositive(op, name));
   }
+  if (!op.attrs.contains(kPositions)) return absl::OkStatus();
   if (AttrInt(op, kPositions) < 1) {
     return WrongNumber(kPositions, static_cast<double>(AttrInt(op, kPositions)),
                        "use the number of positions of the first training, as 8192");
   }
-  if (AttrDouble(op, kHigh) > AttrDouble(op, kLow)) return absl::OkStatus();
-  return WrongNumber(kHigh, AttrDouble(op, kHigh), "use more than " + RotaryQuoted(kLow));
+  if (yarn && AttrDouble(op, "theta") == 1) {
+    return WrongNumber("theta", 1, "YaRN scales frequencies that differ, as those of 10000");
+  }
+  // The ramp of YaRN may be a step.
+  const double low = AttrDouble(op, kLow), high = AttrDouble(op, kHigh);
+  if (yarn ? high >= low : high > low) return absl::OkStatus();
+  return WrongNumber(kHigh, high,
+                     (yarn ? "use no less than " : "use more than ") + RotaryQuoted(kLow));
+}
+
+absl::Status ExpectRotated(const Op& op, const Tensor& x) {
+  const int64_t d = x.shape.dims.back(), rotated = AttrInt(op, kRotated, d);
+  if (op.attrs.contains(kRotated) && (rotated < 2 || rotated > d || rotated % 2 != 0)) {
+    return Mismatch(
+        "attribute \"rotated\" is " + std::to_string(rotated) + " with " + Describe("x", x),
+        "use an even number of a head's elements, 2 or more");
+  }
+  if (rotated % 2 == 0) return absl::OkStatus();
+  return Mismatch(Describe("x", x) + " has heads of an odd size",
+                  "rotary turns pairs of elements: make the last dimension even");
 }
 
 // The positions [b, t] of all tokens, or the position [1] of the first.
@@ -65,12 +95,8 @@ Specs InferRotary(const OpView& v) {
   const Tensor& x = v.in(0);
   RETURN_IF_ERROR(ExpectFloat(v, {"x"}, {0}));
   RETURN_IF_ERROR(ExpectRank("x", x, 3));
-  if (x.shape.dims.back() % 2 != 0) {
-    return Mismatch(Describe("x", x) + " has heads of an odd size",
-                    "rotary turns pairs of elements: make the last dimension even");
-  }
-  const double theta = AttrDouble(v.op, "theta");
-  if (!IsPositive(theta)) return WrongNumber("theta", theta, "use a positive number, as 10000");
+  RETURN_IF_ERROR(ExpectRotated(v.op, x));
+  RETURN_IF_ERROR(ExpectPositive(v.op, "theta", "use a positive number, as 10000"));
   RETURN_IF_ERROR(ExpectScaling(v.op));
   if (v.n_inputs() > 1) RETURN_IF_ERROR(ExpectPositions(v.in(1), x));
   return std::vector<OutputSpec>{{x.shape, x.dtype}};
@@ -106,12 +132,24 @@ Samples RotarySamples(const SampleSizes& s) {
   AttrMap scaled = {{"theta", 500000.0}, {"inverse", true}, {std::string(kFactor), 8.0}};
   scaled.insert({{std::string(kLow), 1.0}, {std::string(kHigh), 4.0}});
   scaled.insert({std::string(kPositions), int64_t{64}});
+  const AttrMap linear = {{"theta", 10000.0},
+                          {std::string(kScaling), std::string(kLinear)},
+                          {std::string(kFactor), 4.0},
+                          {std::string(kRotated), int64_t{2}}};
+  AttrMap yarn = scaled;
+  yarn.insert({{std::string(kScaling), std::string(kYarn)}, {std::string(kExact), true}});
+  yarn.insert({std::string(kAttentionFactor), 1.25});
   const SampleTensor each = SampleTensor::Ids({s.b, s.t}, 100000);
   Samples samples = {{{{{s.b, s.t, s.heads, 2, s.d}}}, theta},
                      {{{{s.b, s.t, s.heads, s.d}}, each}, scaled},
-                     {{{{s.b, s.t, s.d}}, SampleTensor::Ids({1}, 100)}, theta}};
+                     {{{{s.b, s.t, s.d}}, SampleTensor::Ids({1}, 100)}, theta},
+                     {{{{s.b, s.t, s.heads, s.d}}, each}, yarn},
+                     {{{{s.b, s.t, s.heads, 6}}, each}, linear}};
   if (s.large) {  // several tokens a block of a GPU, and one
     samples.push_back({{{{2, 9, 5, 128}}}, theta});
+    AttrMap part = yarn;
+    part[std::string(kRotated)] = int64_t{64};
+    samples.push_back({{{{2, 9, 5, 128}}}, std::move(part)});
     samples.push_back({{{{2, 3, 5, 512}}, SampleTensor::Ids({2, 3}, 1000)}, theta});
   }
   return AlsoNarrow(samples);
@@ -128,7 +166,11 @@ std::vector<OpDef> RotaryOps() {
                      {std::string(kFactor), AttrType::kDouble},
                      {std::string(kLow), AttrType::kDouble},
                      {std::string(kHigh), AttrType::kDouble},
-                     {std::string(kPositions), AttrType::kInt}},
+                     {std::string(kPositions), AttrType::kInt},
+                     {std::string(kScaling), AttrType::kString},
+                     {std::string(kExact), AttrType::kBool},
+                     {std::string(kAttentionFactor), AttrType::kDouble},
+                     {std::string(kRotated), AttrType::kInt}},
            .infer = InferRotary,
            .signatures = RotaryRows,
            .gradient = RotaryGradient,

@@ -4,9 +4,10 @@
 // group's queue the tokens of each expert begin, and where the last ones end.
 //
 // Weights are scores of the chosen: the softmax over all experts, or sigmoids (`scores`), divided
-// by their sum if `normalized`, times `scale`. A `bias`[E] is added for the choice alone, so its
-// gradient is zero (DeepSeek-AI 2024, DeepSeek-V3). With a `bias_rate` it has none at all: the
-// update moves it by that much for each expert, by how often the step chose it (optimizer.cc).
+// by their sum (and 1e-20) if `normalized`, times `scale`. A `bias`[E] is added for the choice
+// alone, so its gradient is zero (DeepSeek-AI 2024, DeepSeek-V3). With a `bias_rate` it has none at
+// all: the update moves it by that much for each expert, by how often the step chose it
+// (optimizer.cc).
 //
 // Two losses act through the gradient alone, so that the loss that is reported stays that of the
 // labels. With p the softmax of the logits, or their sigmoids divided by their sum, and t the

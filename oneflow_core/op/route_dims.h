@@ -22,6 +22,9 @@
 
 namespace oneflow {
 
+// Added to sums of scores that divide: sigmoids may all be 0. Other sums of f32 have no other bits.
+inline constexpr double kLeastScore = 1e-20;
+
 struct RouteDims {
   int64_t experts = 1, groups = 1, choices = 1, run = 1, slots = 0;
 

@@ -281,6 +281,14 @@ TEST_CASE("tokens meet groups of experts by a split of their queues") {
         "S(4) S(1) B -> P\n"
         "P B B -> P\n"
         "S(0) S(0) S(0) -> S(0)\n");
+  // Of devices that split the contraction, one adds the bias, and the others zeros.
+  CHECK(TableText({"expert_linear", {queues, {{8, 6, 10}}, offsets, {{8, 10}}}, {}}) ==
+        "B B B B -> B\n"
+        "S(1) B S(1) B -> S(1)\n"
+        "B S(2) B S(1) -> S(4)\n"
+        "S(4) S(1) B P -> P\n"
+        "P B B P -> P\n"
+        "S(0) S(0) S(0) S(0) -> S(0)\n");
   CHECK(TableText({"combine", {queues, choices, choices, w}, route}) ==
         "B B B B -> B\n"
         "S(1) S(0) S(0) S(0) -> S(0)\n"

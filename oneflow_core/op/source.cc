@@ -31,7 +31,8 @@ Specs InferInput(const OpView& v) {
   const std::string source = AttrString(v.op, "source", "feed");
   RETURN_IF_ERROR(ExpectBound(x.shape));
   RETURN_IF_ERROR(ExpectOneOf(
-      "source", source, {"tokens", "labels", "positions", "documents", "document_labels", "feed"}));
+      "source", source,
+      {"tokens", "labels", "next_labels", "positions", "documents", "document_labels", "feed"}));
   if (source != "feed") {
     RETURN_IF_ERROR(ExpectIds(source, x));
     if (x.shape.rank() != 2) {

@@ -15,12 +15,16 @@ namespace {
 
 using Catch::Matchers::StartsWith;
 
+// A dense block, and one with experts.
 GraphSource SmallMixture(const std::string& queues = "") {
-  return {BuildModel(MakeModel("family: 'llama' layers: 1 heads: 2 hidden: 64 inner: 256 sequence: "
-                               "128 vocab: 64 experts: 8 " +
-                               queues)),
-          "moe",
-          {}};
+  return {
+      BuildModel(MakeModel("family: 'llama' layers: 2 heads: 2 hidden: 64 inner: 256 sequence: "
+                           "128 vocab: 64 experts: 8 expert_bias: true blocks { classes { name: "
+                           "'dense' numbers { experts: 0 } } classes { name: 'mixture' } run { "
+                           "count: 1 } run { index: 1 } } " +
+                           queues)),
+      "moe",
+      {}};
 }
 
 // Of devices that have room for the price, and for half of what the worst routing needs beyond it.

@@ -46,7 +46,7 @@ CountedFlops CountFlops(const proto::Plan& plan, const proto::Program& program,
                    static_cast<double>(p.n) * static_cast<double>(p.k)};
 }
 
-// A token reads as many slices of each weight of experts as it chooses experts.
+// A token reads as many slices of each weight and bias of experts as it chooses experts.
 void CountParameters(const proto::Plan& plan, ModelRates* rates) {
   double choices = 0;
   for (const proto::Op& op : plan.graph().op()) {
@@ -67,7 +67,9 @@ void CountParameters(const proto::Plan& plan, ModelRates* rates) {
   }
   rates->parameters = rates->active_parameters = static_cast<double>(ParameterCount(plan));
   for (const proto::Op& op : plan.graph().op()) {
-    if (op.kind() == "expert_linear") rates->active_parameters -= idle[op.input(1)];
+    if (op.kind() != "expert_linear") continue;
+    rates->active_parameters -= idle[op.input(1)];
+    if (op.input_size() > 3) rates->active_parameters -= idle[op.input(3)];
   }
 }
 

@@ -42,7 +42,8 @@ OTHER_MEANINGS = {
     "dropout": {"training/hugging_face/named_model.cc", "training/tokenizer/bpe_files.cc", "oneflow_core/recipe/model_rows.cc",
                 "training/trainer/resume.cc"},
     "fill": {"actor_runtime/cuda/emulated/runtime.cc", "actor_runtime/exec/trace_events.cc"},
-    "gelu": {"oneflow_core/op/op_util.cc", "training/hugging_face/architecture_types.cc", "training/hugging_face/public_configs.cc"},
+    "gelu": {"oneflow_core/op/activation.cc", "training/hugging_face/architecture_types.cc", "training/hugging_face/public_configs.cc"},
+    "linear": {"oneflow_core/op/rotary.cc", "actor_runtime/kernel/rotary_frequencies.cc"},
 }
 
 # Where a model's number belongs, and how many other files may name it: those that read and write a config.json, tell a graph's model,

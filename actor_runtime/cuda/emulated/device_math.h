@@ -8,6 +8,8 @@
 
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline int __ffs(int x) { return x == 0 ? 0 : std::countr_zero(static_cast<unsigned>(x)) + 1; }
+// No target of the emulation joins it with a sum.
+inline float __fmul_rn(float x, float y) { return x * y; }
 
 #define ONEFLOW_EMULATED_MIN_MAX(T)                \
   inline T min(T x, T y) { return y < x ? y : x; } \

@@ -5,7 +5,9 @@
 
 #include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/logit_rows.h"
+#include "actor_runtime/cuda/kernel/map.cuh"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
+#include "actor_runtime/cuda/kernel/soft_cap.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
 #include "actor_runtime/kernel/label_count.h"
 #include "oneflow_core/base/status.h"
@@ -129,9 +131,9 @@ __global__ void DivideKernel(T* out, const T* a, const double* b) {
 // before it, only its rounding error would be left.
 template <typename S>
 __global__ void __launch_bounds__(512)
-    CrossEntropyGradKernel(LogitSizes s, double scale, bool ignores, bool accumulate, S* dx,
-                           const S* x, const int32_t* labels, const float* max, const float* sum,
-                           const float* dloss) {
+    CrossEntropyGradKernel(LogitSizes s, double scale, bool ignores, float cap, bool accumulate,
+                           S* dx, const S* x, const int32_t* labels, const float* max,
+                           const float* sum, const float* dloss) {
   const int64_t row = blockIdx.x, label = labels[row] - s.first;
   const float factor = static_cast<float>(scale * static_cast<double>(*dloss));
   const float top = max[row], weight = factor / sum[row];
@@ -140,7 +142,10 @@ __global__ void __launch_bounds__(512)
   ForRow(x + row * s.width, s.width, [&](int64_t c, auto v) {
     int64_t column = c;
     for (float& value : v.at) {
-      value = counts ? expf(value - top) * weight - (column++ == label ? factor : 0.0f) : 0.0f;
+      const float x = value;
+      value = counts ? expf(x - top) * weight - (column++ == label ? factor : 0.0f) : 0.0f;
+      // Rounded as the gradient of capped logits would be.
+      if (cap != 0.0f) value = SoftCapGrad{cap}(Wide(Narrow<S>(value)), x);
     }
     PutPack(dx + c, v, accumulate);
   });
@@ -200,7 +205,7 @@ absl::StatusOr<Kernel> MakeRowStats(const KernelSetup& setup) {
 absl::StatusOr<Kernel> MakeMeanNll(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
   const int64_t rows = Elements(In(s, 0));
-  const double scale = DoubleAttr(s, "scale", 1);
+  const double scale = BoolAttr(s, "gradient_only") ? 0 : DoubleAttr(s, "scale", 1);
   const bool ignores = s.in.size() > 3;
   return Kernel([=](const KernelCall& call) {
     return Launch("mean_nll", &MeanNllKernel, {dim3(1), dim3(kMostThreads)}, FindStream(call), rows,
@@ -257,11 +262,27 @@ template <typename S>
 absl::Status LaunchTypedGrads(const LogitSizes& s, const void* x, const LogitGradInputs& in,
                               bool accumulate, void* dx, cudaStream_t stream) {
   return Launch("cross_entropy_grad", &CrossEntropyGradKernel<S>, RowsShape(s.rows, s.width),
-                stream, s, in.scale, in.ignores, accumulate, static_cast<S*>(dx),
+                stream, s, in.scale, in.ignores, in.cap, accumulate, static_cast<S*>(dx),
                 static_cast<const S*>(x), in.labels, in.max, in.sum, in.dloss);
 }
 
+template <typename S>
+absl::Status LaunchTypedCap(const LogitSizes& s, float cap, void* logits, cudaStream_t stream) {
+  constexpr int kSize = PackSize<S>();
+  const int64_t n = s.rows * s.width;
+  return Launch("soft_cap", &MapKernel<SoftCap, kSize, S, S>, ElementsShape(n, kSize), stream,
+                SoftCap{cap}, n, /*accumulate=*/false, static_cast<S*>(logits),
+                static_cast<const S*>(logits));
+}
+
 }  // namespace
+
+absl::Status LaunchLogitCap(DType dtype, const LogitSizes& sizes, float cap, void* logits,
+                            cudaStream_t stream) {
+  if (sizes.rows * sizes.width == 0) return absl::OkStatus();
+  const auto launch = dtype == DType::kBF16 ? &LaunchTypedCap<Bf16> : &LaunchTypedCap<float>;
+  return launch(sizes, cap, logits, stream);
+}
 
 absl::Status LaunchRowStats(DType dtype, const LogitSizes& sizes, const void* logits,
                             const int32_t* labels, const RowStatistics& out, cudaStream_t stream) {

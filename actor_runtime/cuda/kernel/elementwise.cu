@@ -1,11 +1,13 @@
 // Element-wise kernels. A thread works on one pack: 16 bytes of the widest of its tensors.
 #include <algorithm>
+#include <string>
 
 #include "actor_runtime/cuda/kernel/gated.cuh"
 #include "actor_runtime/cuda/kernel/gelu.cuh"
 #include "actor_runtime/cuda/kernel/kernel_tables.h"
 #include "actor_runtime/cuda/kernel/map.cuh"
 #include "actor_runtime/cuda/kernel/numeric.cuh"
+#include "actor_runtime/cuda/kernel/soft_cap.cuh"
 #include "actor_runtime/cuda/kernel/support.cuh"
 #include "oneflow_core/base/status.h"
 
@@ -52,6 +54,27 @@ absl::StatusOr<Kernel> MakeMultiply(const KernelSetup& s) {
   return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) {
     return Kernel([=](const KernelCall& call) {
       return Map(call, "multiply", times, n, call.output<S>(0), call.input<S>(0));
+    });
+  });
+}
+
+absl::StatusOr<Kernel> MakeSoftCap(const KernelSetup& s) {
+  const int64_t n = Elements(s.out[0]);
+  const SoftCap cap{static_cast<float>(DoubleAttr(s, "cap"))};
+  return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) {
+    return Kernel([=](const KernelCall& call) {
+      return Map(call, "soft_cap", cap, n, call.output<S>(0), call.input<S>(0));
+    });
+  });
+}
+
+absl::StatusOr<Kernel> MakeSoftCapGrad(const KernelSetup& s) {
+  const int64_t n = Elements(s.out[0]);
+  const SoftCapGrad grad{static_cast<float>(DoubleAttr(s, "cap"))};
+  return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) {
+    return Kernel([=](const KernelCall& call) {
+      return Map(call, "soft_cap_grad", grad, n, call.output<S>(0), call.input<S>(0),
+                 call.input<S>(1));
     });
   });
 }
@@ -106,8 +129,10 @@ __global__ void __launch_bounds__(kThreads)
 // make(A(), S()) for the activation and the type of a gated op.
 template <typename Make>
 absl::StatusOr<Kernel> ForActivation(const KernelSetup& s, Make make) {
+  const std::string activation = StringAttr(s, "activation");
   return ForStoredAs(s, s.out[0].dtype, [&](auto stored) {
-    return StringAttr(s, "activation") == "gelu" ? make(Gelu(), stored) : make(Silu(), stored);
+    if (activation == "gelu") return make(Gelu(), stored);
+    return activation == "silu" ? make(Silu(), stored) : make(ClampedSilu(), stored);
   });
 }
 
@@ -221,12 +246,20 @@ absl::StatusOr<Kernel> MakeAddN(const KernelSetup& s) {
 }  // namespace
 
 KernelTable ElementwiseTable() {
-  return {{"add", MakeAdd},           {"add_bias", MakeAddBias},
-          {"add_delta", MakeAdd},     {"add_n", MakeAddN},
-          {"cast", MakeCast},         {"fill", MakeFill},
-          {"gated", MakeGated},       {"gated_grad", MakeGatedGrad},
-          {"gelu", MakeGelu},         {"gelu_grad", MakeGeluGrad},
-          {"multiply", MakeMultiply}, {"sum_uses", MakeAddN}};
+  return {{"add", MakeAdd},
+          {"add_bias", MakeAddBias},
+          {"add_delta", MakeAdd},
+          {"add_n", MakeAddN},
+          {"cast", MakeCast},
+          {"fill", MakeFill},
+          {"gated", MakeGated},
+          {"gated_grad", MakeGatedGrad},
+          {"gelu", MakeGelu},
+          {"gelu_grad", MakeGeluGrad},
+          {"multiply", MakeMultiply},
+          {"soft_cap", MakeSoftCap},
+          {"soft_cap_grad", MakeSoftCapGrad},
+          {"sum_uses", MakeAddN}};
 }
 
 }  // namespace oneflow::cuda

@@ -16,6 +16,7 @@ constexpr int kPack = PackSize<float>();
 struct TableSizes {
   int64_t first, rows, width;  // of the piece
   int64_t tokens;
+  float scale;  // of what it gives, and of the gradient
 };
 
 // S is the type of the table, Y that of the rows it gives.
@@ -27,6 +28,8 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t row = ids[i / s.width] - s.first;
   Floats<kSize> values{};
   if (row >= 0 && row < s.rows) values = LoadPack<kSize>(table + row * s.width + i % s.width);
+#pragma unroll
+  for (int j = 0; j < kSize; ++j) values.at[j] *= s.scale;
   PutPack<kSize>(y + i, values, accumulate);
 }
 
@@ -99,8 +102,9 @@ __global__ void __launch_bounds__(kThreads)
           if ((found.at[i][w] >> lane & 1) == 0) continue;
           const int64_t same = begin + (w * kWarp + lane) * kIds + i;
           const Floats<kSize> term = LoadPack<kSize>(dy + same * s.width + column);
+          // The product is rounded before the sum, on every device.
 #pragma unroll
-          for (int j = 0; j < kSize; ++j) sum.at[j] += term.at[j];
+          for (int j = 0; j < kSize; ++j) sum.at[j] += __fmul_rn(s.scale, term.at[j]);
         }
       }
     }
@@ -108,9 +112,14 @@ __global__ void __launch_bounds__(kThreads)
   if (here) StorePack<kSize>(to, sum);
 }
 
+TableSizes FindTableSizes(const KernelSetup& s, const Slice& table, int64_t tokens) {
+  return {table.begin[0], table.size[0], table.size[1], tokens,
+          static_cast<float>(DoubleAttr(s, "scale", 1))};
+}
+
 absl::StatusOr<Kernel> MakeEmbedding(const KernelSetup& s) {
   const Slice& table = In(s, 0).slice;
-  const TableSizes sizes{table.begin[0], table.size[0], table.size[1], Elements(In(s, 1))};
+  const TableSizes sizes = FindTableSizes(s, table, Elements(In(s, 1)));
   return ForStoredAs(s, In(s, 0).dtype, s.out[0].dtype, [&]<typename S, typename Y>(S, Y) {
     return ForPacks<kPack>(sizes.width, [&]<int kSize>(Size<kSize>) {
       return Kernel([s = sizes](const KernelCall& call) {
@@ -127,7 +136,7 @@ absl::StatusOr<Kernel> MakeEmbedding(const KernelSetup& s) {
 absl::StatusOr<Kernel> MakeEmbeddingGrad(const KernelSetup& s) {
   RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
   const Slice& table = s.out[0].slice;
-  const TableSizes sizes{table.begin[0], table.size[0], table.size[1], Elements(In(s, 0))};
+  const TableSizes sizes = FindTableSizes(s, table, Elements(In(s, 0)));
   return ForPacks<kPack>(sizes.width, [&]<int kSize>(Size<kSize>) {
     return Kernel([s = sizes](const KernelCall& call) -> absl::Status {
       float* y = call.output<float>(0);

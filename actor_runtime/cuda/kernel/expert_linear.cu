@@ -1,6 +1,6 @@
-// Products of each expert's tokens with its weight. Those of bf16 are in expert_linear_bf16.cu; the
-// kernels here serve f32, and widths that those cannot: a block of 16 x 16 threads computes a tile
-// of 64 x 64, in f32, kDepth terms of the sums at a time.
+// Products of each expert's tokens with its weight, plus its bias. Those of bf16 are in
+// expert_linear_bf16.cu; the kernels here serve f32, and widths that those cannot: a block of 16 x
+// 16 threads computes a tile of 64 x 64, in f32, kDepth terms of the sums at a time.
 #include <type_traits>
 
 #include "actor_runtime/cuda/kernel/expert_linear.cuh"
@@ -104,10 +104,21 @@ __device__ inline void PutTile(C* to, int64_t row, int64_t rows, int64_t columns
   }
 }
 
-// A block is a tile of rows and one of columns.
+// Adds bias[columns] to each row.
+__device__ inline void AddBias(const float* bias, int64_t columns, Sums& sums) {
+#pragma unroll
+  for (int j = 0; j < kEach; ++j) {
+    const float value = FirstColumn() + j < columns ? bias[FirstColumn() + j] : 0.0f;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) sums.at[i][j] += value;
+  }
+}
+
+// A block is a tile of rows and one of columns. `bias`: null if there is none.
 template <bool kTransposed, typename S>
 __global__ void __launch_bounds__(kThreads, 2)
-    ExpertLinearKernel(ExpertSizes s, S* out, const S* y, const S* w, const int32_t* offsets) {
+    ExpertLinearKernel(ExpertSizes s, S* out, const S* y, const S* w, const int32_t* offsets,
+                       const float* bias) {
   __shared__ TileMemory memory;
   const int64_t column_tiles = (s.columns + kTile - 1) / kTile;
   const int64_t tiles = CountTiles<kTile>(s.queues), block = blockIdx.x / column_tiles;
@@ -121,6 +132,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     w += tile.expert * s.width * s.columns + column * (kTransposed ? s.width : 1);
     const Side<S> right{w, kTransposed ? s.width : s.columns, columns, s.width};
     AddProduct<false, !kTransposed>(left, right, memory, sums);
+    if (bias != nullptr) AddBias(bias + tile.expert * s.columns + column, columns, sums);
   }
   PutTile(out + tile.begin * s.columns + column, s.columns, tile.count, columns, sums,
           /*accumulate=*/false);
@@ -148,12 +160,38 @@ __global__ void __launch_bounds__(kThreads, 2)
           s.columns - column, sums, accumulate);
 }
 
+// dbias[expert, column] (+)= the sums of its rows. A block is kWarp columns of an expert; a warp of
+// it sums every eighth row, of runs in their order.
+template <typename S>
+__global__ void __launch_bounds__(kThreads)
+    ExpertGradBiasKernel(ExpertSizes s, bool accumulate, float* dbias, const S* dout,
+                         const int32_t* offsets) {
+  constexpr int kWarps = kThreads / kWarp;
+  __shared__ float of_warp[kWarps][kWarp];
+  const int64_t column_tiles = (s.columns + kWarp - 1) / kWarp, e = blockIdx.x / column_tiles;
+  const int64_t column = blockIdx.x % column_tiles * kWarp + LaneIndex();
+  const int64_t queue = s.queues.FirstQueue(e), at = e % s.queues.of_group;
+  float sum = 0;
+  for (int64_t run = 0; run < s.queues.runs; ++run) {
+    const ExpertQueues::Rows rows = s.queues.FindInQueue(offsets, queue + run, at);
+    if (column >= s.columns) break;
+    for (int64_t row = rows.begin + WarpIndex(); row < rows.end; row += kWarps) {
+      sum += Wide(dout[row * s.columns + column]);
+    }
+  }
+  of_warp[WarpIndex()][LaneIndex()] = sum;
+  __syncthreads();
+  if (WarpIndex() != 0 || column >= s.columns) return;
+  for (int w = 1; w < kWarps; ++w) sum += of_warp[w][LaneIndex()];
+  Put(dbias + e * s.columns + column, sum, accumulate);
+}
+
 bool CanMultiplyBf16(const ExpertSizes& s) { return s.width % 8 == 0 && s.columns % 8 == 0; }
 
 absl::StatusOr<Kernel> MakeExpertLinear(const KernelSetup& s) {
   ASSIGN_OR_RETURN(const ExpertQueues queues, FindQueues(s, In(s, 0), In(s, 2), In(s, 1)));
   const ExpertSizes sizes{queues, LastDim(In(s, 0)), LastDim(s.out[0])};
-  const bool transposed = BoolAttr(s, "transpose_w");
+  const bool transposed = BoolAttr(s, "transpose_w"), biased = s.in.size() > 3;
   const int64_t all = queues.groups * queues.runs, size = Elements(s.out[0]);
   return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) -> absl::StatusOr<Kernel> {
     if constexpr (std::is_same_v<S, Bf16>) {
@@ -162,7 +200,8 @@ absl::StatusOr<Kernel> MakeExpertLinear(const KernelSetup& s) {
         return Kernel([=](const KernelCall& call) {
           if (size == 0) return absl::OkStatus();
           return LaunchBf16ExpertLinear(sizes, transposed, FindStream(call), call.output<S>(0),
-                                        call.input<S>(0), call.input<S>(1), call.input<int32_t>(2));
+                                        call.input<S>(0), call.input<S>(1), call.input<int32_t>(2),
+                                        biased ? call.input<float>(3) : nullptr);
         });
       }
     }
@@ -172,7 +211,7 @@ absl::StatusOr<Kernel> MakeExpertLinear(const KernelSetup& s) {
       const auto kernel = transposed ? &ExpertLinearKernel<true, S> : &ExpertLinearKernel<false, S>;
       return Launch("expert_linear", kernel, {MakeGrid(blocks), dim3(kThreads)}, FindStream(call),
                     sizes, call.output<S>(0), call.input<S>(0), call.input<S>(1),
-                    call.input<int32_t>(2));
+                    call.input<int32_t>(2), biased ? call.input<float>(3) : nullptr);
     });
   });
 }
@@ -206,10 +245,26 @@ absl::StatusOr<Kernel> MakeExpertLinearGradWeight(const KernelSetup& s) {
   });
 }
 
+absl::StatusOr<Kernel> MakeExpertLinearGradBias(const KernelSetup& s) {
+  RETURN_IF_ERROR(NeedF32(s, s.out[0].dtype));
+  ASSIGN_OR_RETURN(const ExpertQueues queues, FindQueues(s, In(s, 0), In(s, 1), s.out[0]));
+  const ExpertSizes sizes{queues, 0, LastDim(In(s, 0))};
+  return ForStoredAs(s, In(s, 0).dtype, [&]<typename S>(S) {
+    return Kernel([=](const KernelCall& call) {
+      const int64_t blocks = queues.experts() * DivideUp(sizes.columns, kWarp);
+      if (blocks == 0) return absl::OkStatus();
+      return Launch("expert_linear_grad_bias", &ExpertGradBiasKernel<S>,
+                    {MakeGrid(blocks), dim3(kThreads)}, FindStream(call), sizes, call.accumulate,
+                    call.output<float>(0), call.input<S>(0), call.input<int32_t>(1));
+    });
+  });
+}
+
 }  // namespace
 
 KernelTable ExpertLinearTable() {
   return {{"expert_linear", MakeExpertLinear},
+          {"expert_linear_grad_bias", MakeExpertLinearGradBias},
           {"expert_linear_grad_weight", MakeExpertLinearGradWeight}};
 }
 

@@ -62,11 +62,12 @@ __device__ inline RowTile FindTile(const ExpertQueues& q, const int32_t* offsets
   return {-1, begin, rest < kRows ? rest : kRows};
 }
 
-// expert_linear_bf16.cu. They need widths and columns that are multiples of 8.
+// expert_linear_bf16.cu. They need widths and columns that are multiples of 8. `bias`[E, F]: null
+// if there is none.
 absl::Status AllowBf16ExpertLinear();
 absl::Status LaunchBf16ExpertLinear(const ExpertSizes& s, bool transposed, cudaStream_t stream,
-                                    Bf16* out, const Bf16* y, const Bf16* w,
-                                    const int32_t* offsets);
+                                    Bf16* out, const Bf16* y, const Bf16* w, const int32_t* offsets,
+                                    const float* bias);
 absl::Status LaunchBf16ExpertGradWeight(const ExpertSizes& s, bool accumulate, cudaStream_t stream,
                                         float* dw, const Bf16* y, const Bf16* dout,
                                         const int32_t* offsets);

@@ -129,11 +129,27 @@ __device__ inline void PutTile(C* to, int64_t row, int64_t rows, int64_t columns
   }
 }
 
-// A block is a tile of rows and one of columns.
+// Adds bias[columns] to each row.
+template <int kM>
+__device__ inline void AddBias(const float* bias, int64_t columns, Product<kM, kN>& sums) {
+#pragma unroll
+  for (int n = 0; n < kN; ++n) {
+    const int c = WarpColumn() + ColumnIn(n, 0);
+    if (c >= columns) continue;
+    const Floats<2> pair = LoadPack<2>(bias + c);
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums.at[m][n][i] += pair.at[i % 2];
+    }
+  }
+}
+
+// A block is a tile of rows and one of columns. `bias`: null if there is none.
 template <bool kTransposed, int kM>
 __global__ void __launch_bounds__(kThreads, 2)
     Bf16ExpertLinearKernel(ExpertSizes s, Bf16* out, const Bf16* y, const Bf16* w,
-                           const int32_t* offsets) {
+                           const int32_t* offsets, const float* bias) {
   const int64_t column_tiles = (s.columns + kColumns - 1) / kColumns;
   const int64_t tiles = CountTiles<kRows<kM>>(s.queues), block = blockIdx.x / column_tiles;
   const RowTile tile =
@@ -157,6 +173,9 @@ __global__ void __launch_bounds__(kThreads, 2)
   };
   const int64_t steps = tile.expert < 0 ? 0 : (s.width + kDepth - 1) / kDepth;
   Multiply<false, !kTransposed>(steps, load, sums);
+  if (bias != nullptr && tile.expert >= 0) {
+    AddBias(bias + tile.expert * s.columns + column, columns, sums);
+  }
   PutTile(out + tile.begin * s.columns + column, s.columns, tile.count, columns, sums,
           /*accumulate=*/false);
 }
@@ -218,15 +237,15 @@ absl::Status AllowBf16ExpertLinear() {
 }
 
 absl::Status LaunchBf16ExpertLinear(const ExpertSizes& s, bool transposed, cudaStream_t stream,
-                                    Bf16* out, const Bf16* y, const Bf16* w,
-                                    const int32_t* offsets) {
+                                    Bf16* out, const Bf16* y, const Bf16* w, const int32_t* offsets,
+                                    const float* bias) {
   return WithTiles(s, [&]<int kM>(Size<kM>) {
     const int64_t row_tiles = s.queues.groups * s.queues.runs * CountTiles<kRows<kM>>(s.queues);
     const LaunchShape shape{MakeGrid(row_tiles * DivideUp(s.columns, kColumns)), dim3(kThreads),
                             kSharedBytes<kM>};
     const auto kernel =
         transposed ? &Bf16ExpertLinearKernel<true, kM> : &Bf16ExpertLinearKernel<false, kM>;
-    return Launch("expert_linear_bf16", kernel, shape, stream, s, out, y, w, offsets);
+    return Launch("expert_linear_bf16", kernel, shape, stream, s, out, y, w, offsets, bias);
   });
 }
 

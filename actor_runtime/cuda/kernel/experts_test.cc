@@ -221,21 +221,32 @@ TEST_CASE("ids and slots that are wrong read and write nothing else") {
   for (const double v : grad.Output(0)) REQUIRE(std::isfinite(v));
 }
 
-// expert_linear, with a weight that is transposed or not, and the gradient of the weight.
+// expert_linear, with a weight that is transposed or not, with and without a bias, and the
+// gradients of weight and bias.
 std::vector<Twins> Products(const Routing& r, int64_t width, int64_t columns, DType dtype,
                             const Values& offsets) {
   const Port y = FullPort(r.queues(width), dtype), out = FullPort(r.queues(columns), dtype);
   const Port ends = FullPort(r.offsets(), DType::kI32);
   std::vector<Twins> all;
+  const Port bias = FullPort({r.experts, columns}, DType::kF32);
   for (const bool transposed : {false, true}) {
     const Dims w = transposed ? Dims{r.experts, columns, width} : Dims{r.experts, width, columns};
-    Twins& twins = all.emplace_back(
-        "expert_linear", AttrMap{{"transpose_w", transposed}},
-        std::vector<std::vector<Port>>{{y}, {FullPort(w, dtype)}, {ends}}, std::vector<Port>{out});
-    twins.SetInput(0, RandomValues(y.slice.elements(), 3));
-    twins.SetInput(1, RandomValues(Product(w), 4));
-    twins.SetInput(2, offsets);
+    for (const bool biased : {false, true}) {
+      std::vector<std::vector<Port>> in = {{y}, {FullPort(w, dtype)}, {ends}};
+      if (biased) in.push_back({bias});
+      Twins& twins = all.emplace_back("expert_linear", AttrMap{{"transpose_w", transposed}}, in,
+                                      std::vector<Port>{out});
+      twins.SetInput(0, RandomValues(y.slice.elements(), 3));
+      twins.SetInput(1, RandomValues(Product(w), 4));
+      twins.SetInput(2, offsets);
+      if (biased) twins.SetInput(3, RandomValues(bias.slice.elements(), 7));
+    }
   }
+  Twins& summed =
+      all.emplace_back("expert_linear_grad_bias", AttrMap{},
+                       std::vector<std::vector<Port>>{{out}, {ends}}, std::vector<Port>{bias});
+  summed.SetInput(0, RandomValues(out.slice.elements(), 6));
+  summed.SetInput(1, offsets);
   const Port dw = FullPort({r.experts, width, columns}, DType::kF32);
   Twins& grad =
       all.emplace_back("expert_linear_grad_weight", AttrMap{},

@@ -17,7 +17,7 @@ struct Silu {
   }
 };
 
-// A is Silu or Gelu.
+// A is Silu, Gelu, or ClampedSilu, which is no function of the gate alone.
 template <typename A>
 struct Gated {
   __device__ float operator()(float gate, float up) const { return A()(gate) * up; }
@@ -31,6 +31,34 @@ template <typename A>
 __device__ inline GatedGradient GatedGrad(float dy, float gate, float up) {
   const Activated a = A::WithSlope(gate);
   return {dy * up * a.slope, dy * a.value};
+}
+
+// (up + 1) * gate * sigmoid(1.702 gate), of a gate of at most 7 and an up of -7 to 7: gpt-oss. At a
+// limit and beyond it there is no gradient, as in torch.clamp.
+struct ClampedSilu {
+  static constexpr float kLimit = 7.0f, kAlpha = 1.702f;
+};
+
+template <>
+struct Gated<ClampedSilu> {
+  __device__ float operator()(float gate, float up) const {
+    const float g = gate > ClampedSilu::kLimit ? ClampedSilu::kLimit : gate;
+    return (Clamp(up) + 1.0f) * (g * Silu::Sigmoid(ClampedSilu::kAlpha * g));
+  }
+  static __device__ float Clamp(float x) {
+    constexpr float kLimit = ClampedSilu::kLimit;
+    return x > kLimit ? kLimit : (x < -kLimit ? -kLimit : x);
+  }
+};
+
+template <>
+__device__ inline GatedGradient GatedGrad<ClampedSilu>(float dy, float gate, float up) {
+  constexpr float kLimit = ClampedSilu::kLimit;
+  const bool above = gate >= kLimit, inside = up > -kLimit && up < kLimit;
+  const float g = above ? kLimit : gate, u = Gated<ClampedSilu>::Clamp(up);
+  const float s = Silu::Sigmoid(ClampedSilu::kAlpha * g);
+  const float slope = s + ClampedSilu::kAlpha * g * s * (1.0f - s);
+  return {above ? 0.0f : dy * (u + 1.0f) * slope, inside ? dy * (g * s) : 0.0f};
 }
 
 }  // namespace oneflow::cuda

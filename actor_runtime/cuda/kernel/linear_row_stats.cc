@@ -54,6 +54,7 @@ absl::StatusOr<PieceProducts> MakeProducts(const LogitPieces& p, int64_t rows, D
 struct PieceMaker {
   LogitPieces p;
   DType dtype = DType::kF32;  // of x, w and logits
+  float cap = 0;              // 0: none
   Gradients gradients;
   PieceProducts full, last;  // of the last piece, which may be shorter
 
@@ -75,8 +76,11 @@ struct PieceMaker {
   }
 
   absl::Status MakeLogits(const KernelCall& call, int64_t row) const {
-    return Products(row).logits->Run({.a = X(call, row), .b = call.in[1][0], .d = Logits(call)},
-                                     Scratch(call), FindStream(call));
+    RETURN_IF_ERROR(
+        Products(row).logits->Run({.a = X(call, row), .b = call.in[1][0], .d = Logits(call)},
+                                  Scratch(call), FindStream(call)));
+    if (cap == 0) return absl::OkStatus();
+    return LaunchLogitCap(dtype, Sizes(row), cap, Logits(call), FindStream(call));
   }
   absl::Status PutInputGrad(const KernelCall& call, int64_t row) const {
     return Products(row).dx->Run(
@@ -97,8 +101,10 @@ struct PieceMaker {
 
 absl::StatusOr<PieceMaker> MakePieceMaker(const KernelSetup& s, Gradients gradients,
                                           const Libraries& libraries) {
-  PieceMaker maker{
-      .p = FindLogitPieces(MakeLocalOp(s)), .dtype = In(s, 0).dtype, .gradients = gradients};
+  PieceMaker maker{.p = FindLogitPieces(MakeLocalOp(s)),
+                   .dtype = In(s, 0).dtype,
+                   .cap = static_cast<float>(DoubleAttr(s, "cap")),
+                   .gradients = gradients};
   const LogitPieces& p = maker.p;
   if (maker.dtype != DType::kBF16) RETURN_IF_ERROR(NeedF32(s, maker.dtype));
   if (p.Empty()) return maker;
@@ -132,7 +138,8 @@ absl::Status MakeGradients(const PieceMaker& maker, double scale, bool ignores,
                              .sum = call.input<float>(4) + row,
                              .dloss = call.input<float>(5),
                              .scale = scale,
-                             .ignores = ignores};
+                             .ignores = ignores,
+                             .cap = maker.cap};
     RETURN_IF_ERROR(LaunchLogitGrads(maker.dtype, maker.Sizes(row), logits, in,
                                      /*accumulate=*/false, logits, FindStream(call)));
     if (maker.gradients.input) RETURN_IF_ERROR(maker.PutInputGrad(call, row));

@@ -28,11 +28,16 @@ struct RowStatistics {
 absl::Status LaunchRowStats(DType dtype, const LogitSizes& sizes, const void* logits,
                             const int32_t* labels, const RowStatistics& out, cudaStream_t stream);
 
+// Caps logits in their memory, as soft_cap does.
+absl::Status LaunchLogitCap(DType dtype, const LogitSizes& sizes, float cap, void* logits,
+                            cudaStream_t stream);
+
 struct LogitGradInputs {
   const int32_t* labels;
   const float *max, *sum, *dloss;
-  double scale;  // of dloss
-  bool ignores;  // rows whose label is negative have no gradient
+  double scale;   // of dloss
+  bool ignores;   // rows whose label is negative have no gradient
+  float cap = 0;  // the logits are capped, and the gradient is of those before; 0: they are not
 };
 
 // dlogits, which may be where the logits are unless it accumulates.

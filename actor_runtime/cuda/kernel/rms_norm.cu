@@ -11,8 +11,9 @@ namespace oneflow::cuda {
 namespace {
 
 template <int kSize, typename X, typename S>
-__global__ void __launch_bounds__(512) RmsNormKernel(int64_t width, float epsilon, S* y,
-                                                     float* rstds, const X* x, const float* gamma) {
+__global__ void __launch_bounds__(512)
+    RmsNormKernel(int64_t width, float epsilon, float offset, S* y, float* rstds, const X* x,
+                  const float* gamma) {
   __shared__ float scratch[kMostThreads / kWarp];
   const int64_t row = blockIdx.x;
   x += row * width;
@@ -29,17 +30,17 @@ __global__ void __launch_bounds__(512) RmsNormKernel(int64_t width, float epsilo
     const Floats<kSize> v = LoadPack<kSize>(x + c), g = LoadPack<kSize>(gamma + c);
     Floats<kSize> normed;
 #pragma unroll
-    for (int i = 0; i < kSize; ++i) normed.at[i] = v.at[i] * rstd * g.at[i];
+    for (int i = 0; i < kSize; ++i) normed.at[i] = v.at[i] * rstd * (g.at[i] + offset);
     StorePack<kSize>(y + c, normed);
   });
   if (threadIdx.x == 0) rstds[row] = rstd;
 }
 
-// With z = x rstd and u = dy gamma: dx = rstd (u - z mean(u z)).
+// With z = x rstd and u = dy (gamma + offset): dx = rstd (u - z mean(u z)).
 template <int kSize, typename X, typename S>
 __global__ void __launch_bounds__(512)
-    RmsNormGradInputKernel(int64_t width, bool accumulate, X* dx, const S* dy, const X* x,
-                           const float* gamma, const float* rstds) {
+    RmsNormGradInputKernel(int64_t width, float offset, bool accumulate, X* dx, const S* dy,
+                           const X* x, const float* gamma, const float* rstds) {
   __shared__ float scratch[kMostThreads / kWarp];
   const int64_t row = blockIdx.x;
   dy += row * width;
@@ -51,7 +52,7 @@ __global__ void __launch_bounds__(512)
     const Floats<kSize> d = LoadPack<kSize>(dy + c), v = LoadPack<kSize>(x + c);
     const Floats<kSize> g = LoadPack<kSize>(gamma + c);
 #pragma unroll
-    for (int i = 0; i < kSize; ++i) sum_ux += d.at[i] * g.at[i] * v.at[i];
+    for (int i = 0; i < kSize; ++i) sum_ux += d.at[i] * (g.at[i] + offset) * v.at[i];
   });
   const float mean_uz =
       BlockSum(sum_ux, scratch, Scratch::kFree) * rstd / static_cast<float>(width);
@@ -61,7 +62,7 @@ __global__ void __launch_bounds__(512)
     Floats<kSize> grad;
 #pragma unroll
     for (int i = 0; i < kSize; ++i) {
-      grad.at[i] = (d.at[i] * g.at[i] - v.at[i] * rstd * mean_uz) * rstd;
+      grad.at[i] = (d.at[i] * (g.at[i] + offset) - v.at[i] * rstd * mean_uz) * rstd;
     }
     PutPack<kSize>(dx + c, grad, accumulate);
   });
@@ -81,25 +82,27 @@ struct Gain {
 absl::StatusOr<Kernel> MakeRmsNorm(const KernelSetup& s) {
   const int64_t width = LastDim(In(s, 0)), rows = CountRows(In(s, 0));
   const float epsilon = static_cast<float>(DoubleAttr(s, "epsilon", 1e-5));
+  const float offset = static_cast<float>(DoubleAttr(s, "offset"));
   const DType x = In(s, 0).dtype, y = s.out[0].dtype;
   return ForRows(s, x, y, width, [&]<typename X, typename S, int kSize>(X, S, Size<kSize>) {
     return Kernel([=](const KernelCall& call) {
       if (rows == 0) return absl::OkStatus();
       return Launch("rms_norm", &RmsNormKernel<kSize, X, S>, RowsShape(rows, width),
-                    FindStream(call), width, epsilon, call.output<S>(0), call.output<float>(1),
-                    call.input<X>(0), call.input<float>(1));
+                    FindStream(call), width, epsilon, offset, call.output<S>(0),
+                    call.output<float>(1), call.input<X>(0), call.input<float>(1));
     });
   });
 }
 
 absl::StatusOr<Kernel> MakeRmsNormGradInput(const KernelSetup& s) {
   const int64_t width = LastDim(In(s, 1)), rows = CountRows(In(s, 1));
+  const float offset = static_cast<float>(DoubleAttr(s, "offset"));
   const DType x = In(s, 1).dtype, y = In(s, 0).dtype;
   return ForRows(s, x, y, width, [&]<typename X, typename S, int kSize>(X, S, Size<kSize>) {
     return Kernel([=](const KernelCall& call) {
       if (rows == 0) return absl::OkStatus();
       return Launch("rms_norm_grad_input", &RmsNormGradInputKernel<kSize, X, S>,
-                    RowsShape(rows, width), FindStream(call), width, call.accumulate,
+                    RowsShape(rows, width), FindStream(call), width, offset, call.accumulate,
                     call.output<X>(0), call.input<S>(0), call.input<X>(1), call.input<float>(2),
                     call.input<float>(3));
     });

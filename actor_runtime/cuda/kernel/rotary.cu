@@ -16,9 +16,11 @@ constexpr int kMostPairs = kThreads;  // of a head
 struct RotarySizes {
   int64_t tokens, length;  // of all sequences, of each
   int64_t heads;
-  int half, block_tokens;
+  int d, half;  // elements of a head, and pairs of it that are turned
+  int block_tokens;
   bool each;        // positions are those of all tokens, else that of the first
   float direction;  // -1 for the gradient
+  float factor;     // of cosines and sines
 };
 
 struct Frequencies {
@@ -70,8 +72,8 @@ __global__ void __launch_bounds__(kThreads)
     if (!s.each && positions != nullptr) position += *positions;
     const float angle = static_cast<float>(position) * frequencies.at[thread % s.half];
     const SineCosine turned = SinCos(angle);
-    cosines[thread] = turned.cosine;
-    sines[thread] = turned.sine * s.direction;
+    cosines[thread] = turned.cosine * s.factor;
+    sines[thread] = turned.sine * s.factor * s.direction;
   }
   __syncthreads();
   const int packs = s.half / kSize;
@@ -79,7 +81,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t i = thread; i < all; i += kThreads) {
     const int pair = static_cast<int>(i % packs) * kSize;
     const int64_t head = i / packs;  // of all tokens of the block
-    const int64_t at = (first * s.heads + head) * 2 * s.half + pair;
+    const int64_t at = (first * s.heads + head) * s.d + pair;
     const Floats<kSize> a = LoadPack<kSize>(x + at), b = LoadPack<kSize>(x + at + s.half);
     const int turn = static_cast<int>(head / s.heads) * s.half + pair;
     Floats<kSize> left, right;
@@ -92,32 +94,41 @@ __global__ void __launch_bounds__(kThreads)
     PutPack<kSize>(y + at, left, accumulate);
     PutPack<kSize>(y + at + s.half, right, accumulate);
   }
+  // What is not turned.
+  const int kept = s.d / kSize - 2 * packs;
+  for (int64_t i = thread; i < tokens * s.heads * kept; i += kThreads) {
+    const int64_t at =
+        (first * s.heads + i / kept) * s.d + 2 * s.half + static_cast<int>(i % kept) * kSize;
+    PutPack<kSize>(y + at, LoadPack<kSize>(x + at), accumulate);
+  }
 }
 
 absl::StatusOr<Kernel> MakeRotary(const KernelSetup& s) {
   const Dims& x = In(s, 0).local();
-  const int64_t half = x.back() / 2;
+  const std::vector<float> values = RotaryFrequencies(s);
+  const auto half = static_cast<int64_t>(values.size());
   if (half > kMostPairs) {
-    return absl::UnimplementedError(s.name + ": no CUDA kernel \"rotary\" for heads of more than " +
-                                    std::to_string(2 * kMostPairs) + " elements");
+    return absl::UnimplementedError(s.name + ": no CUDA kernel \"rotary\" that turns more than " +
+                                    std::to_string(2 * kMostPairs) + " elements of a head");
   }
   const bool has_positions = s.in.size() > 1;
   const RotarySizes sizes{
       .tokens = x[0] * x[1],
       .length = x[1],
       .heads = DimsProduct(x, 2, static_cast<int>(x.size()) - 1),
+      .d = static_cast<int>(x.back()),
       .half = static_cast<int>(half),
       .block_tokens = static_cast<int>(kThreads / std::max<int64_t>(1, half)),
       .each = has_positions && In(s, 1).dims.size() == 2,
       .direction = BoolAttr(s, "inverse") ? -1.0f : 1.0f,
+      .factor = static_cast<float>(DoubleAttr(s, "attention_factor", 1)),
   };
   Frequencies frequencies{};
-  const std::vector<float> values = RotaryFrequencies(s);
   std::copy(values.begin(), values.end(), frequencies.at);
   return ForStoredAs(s, s.out[0].dtype, [&]<typename S>(S) {
-    return ForPacks<PackSize<S>()>(half, [&]<int kSize>(Size<kSize>) {
+    return ForPacks<PackSize<S>()>(half | x.back(), [&]<int kSize>(Size<kSize>) {
       return Kernel([sizes, frequencies, has_positions](const KernelCall& call) {
-        if (sizes.tokens * sizes.heads * sizes.half == 0) return absl::OkStatus();
+        if (sizes.tokens * sizes.heads * sizes.d == 0) return absl::OkStatus();
         return Launch("rotary", &RotaryKernel<kSize, S>,
                       {MakeGrid(DivideUp(sizes.tokens, sizes.block_tokens)), dim3(kThreads)},
                       FindStream(call), sizes, frequencies, call.accumulate, call.output<S>(0),

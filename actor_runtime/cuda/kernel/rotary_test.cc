@@ -1,5 +1,7 @@
 // rotary beyond the samples of kernel_test.cc: heads of other sizes, and positions far out.
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -15,17 +17,29 @@ void SetInputs(int64_t d, auto& harness) {
   harness.SetInput(1, RandomIds(10, 2, 200000));
 }
 
-KernelHarness OnCpu(int64_t d, DType dtype) {
+KernelHarness OnCpu(int64_t d, DType dtype, int64_t rotated) {
   const Port x = FullPort({2, 5, 3, d}, dtype);
-  return KernelHarness("rotary", {{"theta", 500000.0}}, {{x}, {FullPort({2, 5}, DType::kI32)}},
-                       {x});
+  return KernelHarness("rotary",
+                       {{"theta", 500000.0}, {"rotated", rotated}, {"attention_factor", 1.25}},
+                       {{x}, {FullPort({2, 5}, DType::kI32)}}, {x});
 }
 
 TEST_CASE("rotary turns heads of any size by the CPU's angles") {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    for (const int64_t d : {2, 6, 64, 96, 130, 256, 510, 512}) {
-      INFO("d " << d << ", " << std::string(Name(dtype)));
-      KernelHarness cpu = OnCpu(d, dtype);
+    for (const auto& [d, rotated] : std::vector<std::pair<int64_t, int64_t>>{{2, 2},
+                                                                             {6, 6},
+                                                                             {6, 4},
+                                                                             {64, 64},
+                                                                             {64, 16},
+                                                                             {96, 96},
+                                                                             {130, 130},
+                                                                             {130, 128},
+                                                                             {256, 256},
+                                                                             {510, 510},
+                                                                             {512, 512},
+                                                                             {600, 512}}) {
+      INFO("d " << d << ", rotated " << rotated << ", " << std::string(Name(dtype)));
+      KernelHarness cpu = OnCpu(d, dtype, rotated);
       CudaHarness gpu(cpu.setup());
       SetInputs(d, cpu);
       SetInputs(d, gpu);
@@ -44,9 +58,10 @@ TEST_CASE("rotary turns heads of any size by the CPU's angles") {
 }
 
 TEST_CASE("rotary of heads that are too large is refused") {
-  const absl::Status status = CudaHarness(OnCpu(514, DType::kF32).setup()).Make();
+  const absl::Status status = CudaHarness(OnCpu(514, DType::kF32, 514).setup()).Make();
   CHECK(status.code() == absl::StatusCode::kUnimplemented);
-  CHECK(status.message() == "test: no CUDA kernel \"rotary\" for heads of more than 512 elements");
+  CHECK(status.message() ==
+        "test: no CUDA kernel \"rotary\" that turns more than 512 elements of a head");
 }
 
 }  // namespace

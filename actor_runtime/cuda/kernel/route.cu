@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kThreads)
   ids += token * choices;
   const Scores score(router.sigmoid, logits, experts);
   Candidate last{0, -1};
-  float sum = 0;
+  float sum = kLeastScore;
   for (int j = 0; j < choices; ++j) {
     last = FindNext(experts, last,
                     [&](int e) { return bias == nullptr ? logits[e] : score(e) + bias[e]; });
@@ -242,7 +242,7 @@ __global__ void __launch_bounds__(kThreads)
     losses.z = static_cast<float>(losses.z * Divisor(*labels));
   }
   const Scores score(router.sigmoid, logits, experts);
-  float sum = 0, dot = 0;
+  float sum = kLeastScore, dot = 0;
   for (int j = 0; j < choices; ++j) {
     if (ids[j] < 0 || ids[j] >= experts) continue;
     const float of = score(ids[j]);
@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(kThreads)
       all += of;
       mean += of * static_cast<float>(counts[e]);
     }
-    all = WarpReduce(all, Plus());
+    all = WarpReduce(all, Plus()) + static_cast<float>(kLeastScore);
     mean = WarpReduce(mean, Plus()) / all;
   }
   for (int e = LaneIndex(); e < experts; e += kWarp) {

@@ -91,14 +91,12 @@ absl::StatusOr<Kernel> MakeSender(const KernelSetup& setup) {
   });
 }
 
-enum class TokenField { kTokens, kLabels, kPositions, kDocuments, kDocumentLabels };
+enum class TokenField { kTokens, kLabels, kNextLabels, kPositions, kDocuments, kDocumentLabels };
 
 constexpr std::pair<std::string_view, TokenField> kTokenFields[] = {
-    {"tokens", TokenField::kTokens},
-    {"labels", TokenField::kLabels},
-    {"positions", TokenField::kPositions},
-    {"documents", TokenField::kDocuments},
-    {"document_labels", TokenField::kDocumentLabels}};
+    {"tokens", TokenField::kTokens},          {"labels", TokenField::kLabels},
+    {"next_labels", TokenField::kNextLabels}, {"positions", TokenField::kPositions},
+    {"documents", TokenField::kDocuments},    {"document_labels", TokenField::kDocumentLabels}};
 
 absl::StatusOr<TokenField> FindField(const KernelSetup& setup) {
   const std::string source = StringAttr(setup, "source");
@@ -106,7 +104,7 @@ absl::StatusOr<TokenField> FindField(const KernelSetup& setup) {
     if (name == source) return field;
   }
   return InputError(setup.name, "unknown source \"" + source + "\"",
-                    "use tokens, labels, positions, documents or document_labels");
+                    "use tokens, labels, next_labels, positions, documents or document_labels");
 }
 
 bool KnowsDocuments(const RunContext& run) { return run.end_of_text >= 0 || run.marks_documents; }
@@ -161,6 +159,10 @@ struct TokenRows {
       switch (field) {
         case TokenField::kTokens: row[j] = TokenId(token); break;
         case TokenField::kLabels: row[j] = LabelFrom(next); break;
+        // The last token of a sample has none.
+        case TokenField::kNextLabels:
+          row[j] = j + 2 < row.size() ? LabelFrom(row[j + 2]) : -1;
+          break;
         case TokenField::kPositions: row[j] = position; break;
         case TokenField::kDocuments: row[j] = document; break;
         case TokenField::kDocumentLabels: row[j] = LabelWithin(run, token, next); break;

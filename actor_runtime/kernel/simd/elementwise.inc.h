@@ -47,6 +47,12 @@ void Maximum(const S* x, T* y, int64_t n) {
       n, y, false, [](Vec<T> u, Vec<T> v) { return Max<T>(u, v); }, x, old);
 }
 
+template <typename T, typename From, typename To>
+void Multiply(T factor, const From* x, To* y, int64_t n, bool accumulate) {
+  Map<T>(
+      n, y, accumulate, [factor](Vec<T> u) { return u * factor; }, x);
+}
+
 template <typename T>
 void Scale(T factor, T* y, int64_t n) {
   const T* old = y;
@@ -101,6 +107,23 @@ struct SiluCurve {
 };
 
 template <typename T, typename S>
+void SoftCap(T cap, const S* x, S* y, int64_t n, bool accumulate) {
+  Map<T>(
+      n, y, accumulate, [cap](Vec<T> v) { return Tanh(v * (T(1) / cap)) * cap; }, x);
+}
+
+template <typename T, typename S>
+void SoftCapGrad(T cap, const S* dy, const S* y, S* dx, int64_t n, bool accumulate) {
+  Map<T>(
+      n, dx, accumulate,
+      [cap](Vec<T> d, Vec<T> v) {
+        const Vec<T> t = v * (T(1) / cap);
+        return d * (T(1) - t * t);
+      },
+      dy, y);
+}
+
+template <typename T, typename S>
 void Gelu(const S* x, S* y, int64_t n, bool accumulate) {
   Map<T>(
       n, y, accumulate, [](Vec<T> v) { return GeluCurve<T>::Value(v); }, x);
@@ -113,10 +136,48 @@ void GeluGrad(const S* dy, const S* x, S* dx, int64_t n, bool accumulate) {
       dy, x);
 }
 
+// A gate and what is gated, and the gradients of both.
+template <typename T>
+struct GateGradients {
+  Vec<T> gate, up;
+};
+
+template <typename T, template <typename> class A>
+struct CurvedGate {
+  static ONEFLOW_INLINE Vec<T> Value(Vec<T> gate, Vec<T> up) { return A<T>::Value(gate) * up; }
+  static ONEFLOW_INLINE GateGradients<T> Grad(Vec<T> d, Vec<T> gate, Vec<T> up) {
+    const Activated<T> a = A<T>::WithSlope(gate);
+    return {d * up * a.slope, d * a.value};
+  }
+};
+template <typename T>
+using SiluGate = CurvedGate<T, SiluCurve>;
+template <typename T>
+using GeluGate = CurvedGate<T, GeluCurve>;
+
+// (up + 1) * gate * sigmoid(1.702 gate), of a gate of at most 7 and an up of -7 to 7: gpt-oss.
+// At a limit and beyond it there is no gradient, as in torch.clamp.
+template <typename T>
+struct ClampedSiluGate {
+  static constexpr T kLimit = T(7), kAlpha = T(1.702);
+  static ONEFLOW_INLINE Vec<T> Least(Vec<T> x) { return Min<T>(Broadcast<T>(kLimit), x); }
+  static ONEFLOW_INLINE Vec<T> Clamp(Vec<T> x) { return Max<T>(Broadcast<T>(-kLimit), Least(x)); }
+  static ONEFLOW_INLINE Vec<T> Value(Vec<T> gate, Vec<T> up) {
+    const Vec<T> g = Least(gate);
+    return (Clamp(up) + T(1)) * (g * Logistic(g * -kAlpha));
+  }
+  static ONEFLOW_INLINE GateGradients<T> Grad(Vec<T> d, Vec<T> gate, Vec<T> up) {
+    const Vec<T> g = Least(gate), u = Clamp(up), s = Logistic(g * -kAlpha);
+    const Vec<T> slope = s + g * s * (T(1) - s) * kAlpha, none = {};
+    const Vec<T> of_gate = d * (u + T(1)) * slope, of_up = d * (g * s);
+    return {gate < kLimit ? of_gate : none, (up < kLimit) & (up > -kLimit) ? of_up : none};
+  }
+};
+
 template <typename T, typename S, template <typename> class A>
 void Gated(const S* gate, const S* up, S* y, int64_t n, bool accumulate) {
   Map<T>(
-      n, y, accumulate, [](Vec<T> g, Vec<T> u) { return A<T>::Value(g) * u; }, gate, up);
+      n, y, accumulate, [](Vec<T> g, Vec<T> u) { return A<T>::Value(g, u); }, gate, up);
 }
 
 // Both gradients in one pass.
@@ -124,10 +185,9 @@ template <typename T, typename S, template <typename> class A>
 void GatedGrad(const S* dy, const S* gate, const S* up, S* dgate, S* dup, int64_t n,
                bool accumulate) {
   auto at = [&](int64_t i, auto load, auto put) {
-    const Vec<T> d = load(dy + i);
-    const Activated<T> a = A<T>::WithSlope(load(gate + i));
-    put(dgate + i, d * load(up + i) * a.slope);
-    put(dup + i, d * a.value);
+    const GateGradients<T> grads = A<T>::Grad(load(dy + i), load(gate + i), load(up + i));
+    put(dgate + i, grads.gate);
+    put(dup + i, grads.up);
   };
   ForVectors<T>(
       n,

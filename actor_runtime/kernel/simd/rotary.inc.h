@@ -43,8 +43,8 @@ ONEFLOW_INLINE SineCosine SinCos(Vec<double> angle) {
 
 // Rounded to f32, also where T is double: the rotation is the same in every precision.
 template <typename T>
-ONEFLOW_INLINE void StoreSingles(Vec<double> v, T* to, int64_t n) {
-  const Singles rounded = __builtin_convertvector(v, Singles);
+ONEFLOW_INLINE void StoreSingles(Vec<double> v, float factor, T* to, int64_t n) {
+  const Singles rounded = __builtin_convertvector(v, Singles) * factor;
   if constexpr (sizeof(T) == 8) {
     StorePart<T>(to, __builtin_convertvector(rounded, Vec<double>), n);
   } else {
@@ -54,7 +54,8 @@ ONEFLOW_INLINE void StoreSingles(Vec<double> v, T* to, int64_t n) {
 
 // The angle is the product in f32.
 template <typename T>
-void RotaryAngles(float position, const float* frequencies, T* cosines, T* sines, int64_t n) {
+void RotaryAngles(float position, float factor, const float* frequencies, T* cosines, T* sines,
+                  int64_t n) {
   constexpr int64_t kStep = kWidth<double>;
   for (int64_t i = 0; i < n; i += kStep) {
     const int64_t count = n - i < kStep ? n - i : kStep;
@@ -62,15 +63,15 @@ void RotaryAngles(float position, const float* frequencies, T* cosines, T* sines
     __builtin_memcpy(&f, frequencies + i, count * sizeof(float));
     const Singles angle = f * position;
     const SineCosine turned = SinCos(__builtin_convertvector(angle, Vec<double>));
-    StoreSingles<T>(turned.cosine, cosines + i, count);
-    StoreSingles<T>(turned.sine, sines + i, count);
+    StoreSingles<T>(turned.cosine, factor, cosines + i, count);
+    StoreSingles<T>(turned.sine, factor, sines + i, count);
   }
 }
 
 template <typename T, typename S>
-void Rotate(const S* x, const T* cosines, const T* sines, S* y, int64_t heads, int64_t half,
-            int64_t n, bool accumulate) {
-  for (int64_t head = 0; head < heads; ++head, x += 2 * half, y += 2 * half) {
+void Rotate(const S* x, const T* cosines, const T* sines, S* y, int64_t heads, int64_t d,
+            int64_t half, int64_t n, bool accumulate) {
+  for (int64_t head = 0; head < heads; ++head, x += d, y += d) {
     auto turn = [&](int64_t i, auto load, auto put) {
       const Vec<T> a = load(x + i), b = load(x + half + i);
       const Vec<T> c = load(cosines + i), s = load(sines + i);

@@ -55,32 +55,52 @@ void LayerNormGradInput(const S* dy, const X* x, const T* gamma, const T* mean, 
   }
 }
 
+template <typename T, typename S>
+T RowSquareSum(const S* x, int64_t n) {
+  return SumTerms<T>(n, [&](auto load, int64_t i) {
+    const Vec<T> v = load(x, i);
+    return v * v;
+  });
+}
+
+template <typename T, typename S>
+void RowScale(const S* x, T r, const T* gamma, S* y, int64_t n, bool accumulate) {
+  Map<T>(
+      n, y, accumulate, [r](Vec<T> v, Vec<T> g) { return v * r * g; }, x, gamma);
+}
+
+template <typename T, typename S>
+T RowDot(const S* dy, const S* x, const T* gamma, int64_t n) {
+  return SumTerms<T>(
+      n, [&](auto load, int64_t i) { return load(dy, i) * load(gamma, i) * load(x, i); });
+}
+
 template <typename T, typename X, typename S>
-void RmsNorm(const X* x, const T* gamma, T epsilon, S* y, T* rstd, int64_t rows, int64_t width) {
+void RmsNorm(const X* x, const T* gamma, T offset, T epsilon, S* y, T* rstd, int64_t rows,
+             int64_t width) {
   for (int64_t row = 0; row < rows; ++row, x += width, y += width) {
-    const T squares = SumTerms<T>(width, [&](auto load, int64_t i) {
-      const Vec<T> v = load(x, i);
-      return v * v;
-    });
+    const T squares = RowSquareSum<T>(x, width);
     const T r = T(1) / Root(squares / T(width) + epsilon);
     rstd[row] = r;
     Map<T>(
-        width, y, false, [r](Vec<T> v, Vec<T> g) { return v * r * g; }, x, gamma);
+        width, y, false, [=](Vec<T> v, Vec<T> g) { return v * r * (g + offset); }, x, gamma);
   }
 }
 
 template <typename T, typename X, typename S>
-void RmsNormGradInput(const S* dy, const X* x, const T* gamma, const T* rstd, X* dx, int64_t rows,
-                      int64_t width, bool accumulate) {
+void RmsNormGradInput(const S* dy, const X* x, const T* gamma, T offset, const T* rstd, X* dx,
+                      int64_t rows, int64_t width, bool accumulate) {
   for (int64_t row = 0; row < rows; ++row, x += width, dy += width, dx += width) {
     const T r = rstd[row];
-    // With z = x rstd and u = dy gamma: dx = rstd (u - z mean(u z)).
-    const T sum_ux = SumTerms<T>(
-        width, [&](auto load, int64_t i) { return load(dy, i) * load(gamma, i) * load(x, i); });
+    // With z = x rstd and u = dy (gamma + offset): dx = rstd (u - z mean(u z)). Padding of dy is 0.
+    const T sum_ux = SumTerms<T>(width, [&](auto load, int64_t i) {
+      return load(dy, i) * (load(gamma, i) + offset) * load(x, i);
+    });
     const T mean_uz = sum_ux * r / T(width);
     Map<T>(
         width, dx, accumulate,
-        [&](Vec<T> d, Vec<T> g, Vec<T> v) { return (d * g - v * r * mean_uz) * r; }, dy, gamma, x);
+        [&](Vec<T> d, Vec<T> g, Vec<T> v) { return (d * (g + offset) - v * r * mean_uz) * r; }, dy,
+        gamma, x);
   }
 }
 

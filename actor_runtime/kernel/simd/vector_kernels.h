@@ -42,13 +42,22 @@ struct DropoutNumbers {
 // rms_norm over rows of `width`, with x and dx stored as X, and y and dy as Y.
 template <typename T, typename X, typename Y>
 struct RmsNormKernels {
-  void (*forward)(const X* x, const T* gamma, T epsilon, Y* y, T* rstd, int64_t rows,
+  // `offset` is added to gamma.
+  void (*forward)(const X* x, const T* gamma, T offset, T epsilon, Y* y, T* rstd, int64_t rows,
                   int64_t width);
-  void (*grad_input)(const Y* dy, const X* x, const T* gamma, const T* rstd, X* dx, int64_t rows,
-                     int64_t width, bool accumulate);
+  void (*grad_input)(const Y* dy, const X* x, const T* gamma, T offset, const T* rstd, X* dx,
+                     int64_t rows, int64_t width, bool accumulate);
   // Columns [begin, end) of the sum over rows: Σ dy x rstd.
   void (*grad_weight)(const Y* dy, const X* x, const T* rstd, T* dgamma, int64_t rows,
                       int64_t width, int64_t begin, int64_t end, bool accumulate);
+};
+
+// An activation of `gated`: y = act(gate) * up, and its gradients; dgate may be dy.
+template <typename S>
+struct GatedKernels {
+  void (*forward)(const S* gate, const S* up, S* y, int64_t n, bool accumulate);
+  void (*grad)(const S* dy, const S* gate, const S* up, S* dgate, S* dup, int64_t n,
+               bool accumulate);
 };
 
 // T is the type of computation. S is the type in which tensors that may be narrow are stored: T
@@ -61,17 +70,17 @@ struct VectorKernels {
   void (*add)(const T* a, const S* b, T* y, int64_t n, bool accumulate);
   void (*add_narrow)(const S* a, const S* b, S* y, int64_t n, bool accumulate);
   void (*add_bias)(const S* x, const T* bias, S* y, int64_t n, bool accumulate);
-  void (*accumulate)(const S* x, T* y, int64_t n);  // y += x
-  void (*maximum)(const S* x, T* y, int64_t n);     // y = max(y, x)
-  void (*scale)(T factor, T* y, int64_t n);         // y *= factor
+  void (*accumulate)(const S* x, T* y, int64_t n);                                // y += x
+  void (*maximum)(const S* x, T* y, int64_t n);                                   // y = max(y, x)
+  void (*scale)(T factor, T* y, int64_t n);                                       // y *= factor
+  void (*multiply)(T factor, const S* x, S* y, int64_t n, bool accumulate);       // y = factor x
+  void (*multiply_wide)(T factor, const S* x, T* y, int64_t n, bool accumulate);  // the same
+  // y = cap tanh(x / cap), and its gradient from y; dx may be dy.
+  void (*soft_cap)(T cap, const S* x, S* y, int64_t n, bool accumulate);
+  void (*soft_cap_grad)(T cap, const S* dy, const S* y, S* dx, int64_t n, bool accumulate);
   void (*gelu)(const S* x, S* y, int64_t n, bool accumulate);
   void (*gelu_grad)(const S* dy, const S* x, S* dx, int64_t n, bool accumulate);
-  // y = act(gate) * up, and its gradients; dgate may be dy.
-  using GatedFn = void (*)(const S* gate, const S* up, S* y, int64_t n, bool accumulate);
-  using GatedGradFn = void (*)(const S* dy, const S* gate, const S* up, S* dgate, S* dup, int64_t n,
-                               bool accumulate);
-  GatedFn gated_silu, gated_gelu;
-  GatedGradFn gated_silu_grad, gated_gelu_grad;
+  GatedKernels<S> gated_silu, gated_gelu, gated_clamped_silu;
   void (*exp)(const T* x, T* y, int64_t n);
   // Elements first, first + 1, ... of a random mask; y may be x.
   void (*dropout)(const DropoutNumbers& numbers, uint64_t first, const S* x, S* y, int64_t n,
@@ -103,12 +112,17 @@ struct VectorKernels {
   RmsNormKernels<T, T, S> rms_norm;
   RmsNormKernels<T, S, S> rms_norm_narrow;
   RmsNormKernels<T, S, T> rms_norm_narrow_x;  // with a wide dy
-  // Rotary position embeddings. Cosines and sines of n angles position * frequency, computed in f32
-  // whatever T is.
-  void (*rotary_angles)(float position, const float* frequencies, T* cosines, T* sines, int64_t n);
-  // Turns n pairs (x[j], x[half + j]) of each head of 2 half elements.
-  void (*rotate)(const S* x, const T* cosines, const T* sines, S* y, int64_t heads, int64_t half,
-                 int64_t n, bool accumulate);
+  // One row of a norm whose rows several devices may have: Σ x^2, y = x r gamma, Σ dy x gamma.
+  T (*row_square_sum)(const S* x, int64_t n);
+  void (*row_scale)(const S* x, T r, const T* gamma, S* y, int64_t n, bool accumulate);
+  T (*row_dot)(const S* dy, const S* x, const T* gamma, int64_t n);
+  // Rotary position embeddings. Cosines and sines of n angles position * frequency, times `factor`,
+  // computed in f32 whatever T is.
+  void (*rotary_angles)(float position, float factor, const float* frequencies, T* cosines,
+                        T* sines, int64_t n);
+  // Turns n pairs (x[j], x[half + j]) of each head of d elements.
+  void (*rotate)(const S* x, const T* cosines, const T* sines, S* y, int64_t heads, int64_t d,
+                 int64_t half, int64_t n, bool accumulate);
   void (*column_sums)(const S* x, T* y, int64_t rows, int64_t width, int64_t begin, int64_t end,
                       bool accumulate);
   T (*row_max)(const S* x, int64_t n);  // -inf for n = 0

@@ -35,6 +35,11 @@ constexpr RmsNormKernels<T, X, Y> RmsNormTable() {
           .grad_weight = RmsNormGradWeight<T, X, Y>};
 }
 
+template <typename T, typename S, template <typename> class A>
+constexpr GatedKernels<S> GatedTable() {
+  return {.forward = Gated<T, S, A>, .grad = GatedGrad<T, S, A>};
+}
+
 template <typename T, typename S = T>
 constexpr VectorKernels<T, S> Table() {
   return {
@@ -46,12 +51,15 @@ constexpr VectorKernels<T, S> Table() {
       .accumulate = Accumulate<T, S>,
       .maximum = Maximum<T, S>,
       .scale = Scale<T>,
+      .multiply = Multiply<T, S, S>,
+      .multiply_wide = Multiply<T, S, T>,
+      .soft_cap = SoftCap<T, S>,
+      .soft_cap_grad = SoftCapGrad<T, S>,
       .gelu = Gelu<T, S>,
       .gelu_grad = GeluGrad<T, S>,
-      .gated_silu = Gated<T, S, SiluCurve>,
-      .gated_gelu = Gated<T, S, GeluCurve>,
-      .gated_silu_grad = GatedGrad<T, S, SiluCurve>,
-      .gated_gelu_grad = GatedGrad<T, S, GeluCurve>,
+      .gated_silu = GatedTable<T, S, SiluGate>(),
+      .gated_gelu = GatedTable<T, S, GeluGate>(),
+      .gated_clamped_silu = GatedTable<T, S, ClampedSiluGate>(),
       .exp = ExpAll<T>,
       .dropout = Dropout<T, S>,
       .dropout_mask = DropoutMask,
@@ -67,6 +75,9 @@ constexpr VectorKernels<T, S> Table() {
       .rms_norm = RmsNormTable<T, T, S>(),
       .rms_norm_narrow = RmsNormTable<T, S, S>(),
       .rms_norm_narrow_x = RmsNormTable<T, S, T>(),
+      .row_square_sum = RowSquareSum<T, S>,
+      .row_scale = RowScale<T, S>,
+      .row_dot = RowDot<T, S>,
       .rotary_angles = RotaryAngles<T>,
       .rotate = Rotate<T, S>,
       .column_sums = ColumnSums<T, S>,

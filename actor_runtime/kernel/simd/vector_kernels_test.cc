@@ -202,9 +202,9 @@ TEST_CASE("cosines and sines are right to f32's last place, and turn the other w
          {0.0f, 1.0f, 2.0f, 777.0f, 8191.0f, 131071.0f, 1e7f, 2147483520.0f}) {
       std::vector<float> c(n), s(n), back_c(n), back_s(n);
       std::vector<double> wide_c(n), wide_s(n);
-      v->rotary_angles(position, frequencies.data(), c.data(), s.data(), n);
-      v->rotary_angles(-position, frequencies.data(), back_c.data(), back_s.data(), n);
-      wide->rotary_angles(position, frequencies.data(), wide_c.data(), wide_s.data(), n);
+      v->rotary_angles(position, 1, frequencies.data(), c.data(), s.data(), n);
+      v->rotary_angles(-position, 1, frequencies.data(), back_c.data(), back_s.data(), n);
+      wide->rotary_angles(position, 1, frequencies.data(), wide_c.data(), wide_s.data(), n);
       for (int64_t j = 0; j < n; ++j) {
         const double angle = position * frequencies[j];  // of floats: rounded to f32
         const bool right = std::fabs(c[j] - std::cos(angle)) <= 3.1e-8 &&
@@ -225,20 +225,24 @@ void CheckRotate(Isa isa) {
   for (const int64_t half : {1, 5, 16, 33, 64}) {
     for (const bool accumulate : {false, true}) {
       constexpr int64_t kHeads = 3;
-      std::vector<S> x(kHeads * 2 * half), y(x.size(), Stored<S>(T(3)));
+      const int64_t d = 2 * half + half % 3;  // some elements are not turned
+      std::vector<S> x(kHeads * d), y(x.size(), Stored<S>(T(3)));
       for (size_t i = 0; i < x.size(); ++i) x[i] = Stored<S>(std::sin(static_cast<T>(i)) * 3);
       std::vector<T> c(half), s(half);
       for (int64_t j = 0; j < half; ++j) {
         c[j] = std::cos(static_cast<T>(j)), s[j] = std::sin(static_cast<T>(j));
       }
-      v->rotate(x.data(), c.data(), s.data(), y.data(), kHeads, half, half, accumulate);
+      v->rotate(x.data(), c.data(), s.data(), y.data(), kHeads, d, half, half, accumulate);
       const double allowed = std::is_same_v<S, Bf16> ? 0x1p-6 : 1e-6;
       for (int64_t i = 0; i < kHeads * half; ++i) {
-        const int64_t j = i % half, at = i / half * 2 * half + j;
+        const int64_t j = i % half, at = i / half * d + j;
         INFO("isa " << static_cast<int>(isa) << " half " << half << " pair " << i);
         const T a = Wide(x[at]), b = Wide(x[at + half]), before = accumulate ? T(3) : T(0);
         REQUIRE(std::fabs(Wide(y[at]) - (before + a * c[j] - b * s[j])) <= allowed);
         REQUIRE(std::fabs(Wide(y[at + half]) - (before + b * c[j] + a * s[j])) <= allowed);
+      }
+      for (int64_t i = 0; i < kHeads * d; ++i) {
+        if (i % d >= 2 * half) REQUIRE(Wide(y[i]) == T(3));
       }
     }
   }
@@ -260,8 +264,8 @@ TEST_CASE("gated products and their gradients follow their formulas") {
     gate[i] = static_cast<float>(i - 100) * 0.37f;  // to where the sigmoid is 0 or 1
     up[i] = std::sin(static_cast<float>(i));
   }
-  f.gated_silu(gate.data(), up.data(), y.data(), kN, false);
-  f.gated_silu_grad(up.data(), gate.data(), up.data(), dgate.data(), dup.data(), kN, false);
+  f.gated_silu.forward(gate.data(), up.data(), y.data(), kN, false);
+  f.gated_silu.grad(up.data(), gate.data(), up.data(), dgate.data(), dup.data(), kN, false);
   for (int64_t i = 0; i < kN; ++i) {
     const double g = gate[i], u = up[i], s = 1 / (1 + std::exp(-g));
     CHECK(y[i] == Approx(g * s * u).epsilon(1e-6).margin(1e-12));
@@ -269,14 +273,64 @@ TEST_CASE("gated products and their gradients follow their formulas") {
     CHECK(dgate[i] == Approx(u * u * s * (1 + g * (1 - s))).epsilon(1e-5).margin(1e-6));
   }
   // Of gelu they are products with what its own loops give.
-  f.gated_gelu(gate.data(), up.data(), y.data(), kN, false);
-  f.gated_gelu_grad(up.data(), gate.data(), up.data(), dgate.data(), dup.data(), kN, false);
+  f.gated_gelu.forward(gate.data(), up.data(), y.data(), kN, false);
+  f.gated_gelu.grad(up.data(), gate.data(), up.data(), dgate.data(), dup.data(), kN, false);
   f.gelu(gate.data(), gelu.data(), kN, false);
   f.gelu_grad(up.data(), gate.data(), slope.data(), kN, false);
   for (int64_t i = 0; i < kN; ++i) {
     CHECK(y[i] == gelu[i] * up[i]);
     CHECK(dup[i] == up[i] * gelu[i]);
     CHECK(dgate[i] == Approx(slope[i] * up[i]).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("clamped gates and their gradients follow their formulas, at the limits, too") {
+  std::vector<float> gate = {7, 7.0001f, 3, 3, 3, 3}, up = {2, 2, 7, -7, 7.0001f, -7.0001f};
+  for (int i = 0; i < 201; ++i) {
+    gate.push_back(static_cast<float>(i - 100) * 0.13f);
+    up.push_back(12 * std::sin(static_cast<float>(i)));
+  }
+  const auto n = static_cast<int64_t>(gate.size());
+  for (Isa isa : kAll) {
+    const auto* f = VectorFor<float>(isa);
+    if (f == nullptr) continue;
+    std::vector<float> y(n), dgate(n), dup(n);
+    const std::vector<float> dy(n, 0.5f);
+    f->gated_clamped_silu.forward(gate.data(), up.data(), y.data(), n, false);
+    f->gated_clamped_silu.grad(dy.data(), gate.data(), up.data(), dgate.data(), dup.data(), n,
+                               false);
+    for (int64_t i = 0; i < n; ++i) {
+      INFO("isa " << static_cast<int>(isa) << " gate " << gate[i] << " up " << up[i]);
+      const double g = std::min(7.0f, gate[i]), u = std::clamp(up[i], -7.0f, 7.0f);
+      const double s = 1 / (1 + std::exp(-1.702 * g)), slope = s + 1.702 * g * s * (1 - s);
+      CHECK(y[i] == Approx((u + 1) * g * s).epsilon(1e-6).margin(1e-6));
+      CHECK(dgate[i] == Approx(gate[i] >= 7 ? 0 : 0.5 * (u + 1) * slope).margin(2e-6));
+      CHECK(dup[i] == Approx(std::fabs(up[i]) >= 7 ? 0 : 0.5 * g * s).margin(2e-6));
+    }
+  }
+}
+
+TEST_CASE("a soft cap is that of the library's tanh to a few last places, at any size") {
+  constexpr float kCap = 30;
+  std::vector<float> x;
+  for (float v = 1e-6f; v < 1e4f; v *= 1.01f) x.insert(x.end(), {v, -v});
+  x.insert(x.end(), {0.0f, -0.0f, 3e38f, -3e38f});
+  const auto n = static_cast<int64_t>(x.size());
+  for (Isa isa : kAll) {
+    const auto* f = VectorFor<float>(isa);
+    if (f == nullptr) continue;
+    std::vector<float> y(n), dx(n);
+    f->soft_cap(kCap, x.data(), y.data(), n, false);
+    f->soft_cap_grad(kCap, x.data(), y.data(), dx.data(), n, false);
+    int wrong = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const double t = std::tanh(static_cast<double>(x[i]) / kCap);
+      const double slope = 1 - static_cast<double>(y[i]) * y[i] / (kCap * kCap);
+      wrong += !(std::fabs(y[i] - kCap * t) <= 4e-7 * kCap * std::fabs(t)) ||
+               !(std::fabs(dx[i] - x[i] * slope) <= 3e-7 * std::fabs(x[i]));
+    }
+    INFO("isa " << static_cast<int>(isa));
+    CHECK(wrong == 0);
   }
 }
 
@@ -334,20 +388,20 @@ TEST_CASE("loops over bf16 are those over f32 between widening and rounding") {
       f->gelu_grad(x.data(), x.data(), wide.data(), n, false);
       b->gelu_grad(h.data(), h.data(), y.data(), n, false);
       CHECK(rounded());
-      f->gated_silu(x.data(), x.data(), wide.data(), n, false);
-      b->gated_silu(h.data(), h.data(), y.data(), n, false);
+      f->gated_silu.forward(x.data(), x.data(), wide.data(), n, false);
+      b->gated_silu.forward(h.data(), h.data(), y.data(), n, false);
       CHECK(rounded());
       std::vector<float> other(n), rstd(1);
       std::vector<Bf16> narrow_other(n);
-      f->gated_silu_grad(x.data(), x.data(), x.data(), wide.data(), other.data(), n, false);
-      b->gated_silu_grad(h.data(), h.data(), h.data(), y.data(), narrow_other.data(), n, false);
+      f->gated_silu.grad(x.data(), x.data(), x.data(), wide.data(), other.data(), n, false);
+      b->gated_silu.grad(h.data(), h.data(), h.data(), y.data(), narrow_other.data(), n, false);
       CHECK(rounded());
-      f->rms_norm.forward(x.data(), x.data(), 1e-5f, wide.data(), rstd.data(), 1, n);
+      f->rms_norm.forward(x.data(), x.data(), 0, 1e-5f, wide.data(), rstd.data(), 1, n);
       std::vector<float> narrow_rstd(1);
-      b->rms_norm_narrow.forward(h.data(), x.data(), 1e-5f, y.data(), narrow_rstd.data(), 1, n);
+      b->rms_norm_narrow.forward(h.data(), x.data(), 0, 1e-5f, y.data(), narrow_rstd.data(), 1, n);
       CHECK(rounded());
       CHECK(narrow_rstd == rstd);
-      b->rms_norm.forward(x.data(), x.data(), 1e-5f, y.data(), narrow_rstd.data(), 1, n);
+      b->rms_norm.forward(x.data(), x.data(), 0, 1e-5f, y.data(), narrow_rstd.data(), 1, n);
       CHECK(rounded());
       f->row_exp(x.data(), 2, 0.5, wide.data(), n, false);
       b->row_exp(h.data(), 2, 0.5, y.data(), n, false);

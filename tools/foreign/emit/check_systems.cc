@@ -27,6 +27,34 @@ bool IsLlama31Scaling(const proto::RopeScaling& s) {
   return s.low() == 1 && s.high() == 4 && s.positions() == 8192;
 }
 
+// Numbers of decoders that no configuration of these systems is made of here.
+constexpr std::string_view kOwnNumbers[] = {
+    "blocks",    "rotary_share", "attention_scale", "attention_cap",   "logit_cap",
+    "sinks",     "norms",        "norm_offset",     "norm_all_heads",  "activation",
+    "proj_bias", "router_bias",  "expert_bias",     "embedding_scale", "routed_scale"};
+
+// Refuses a decoder that differs from Llama by one of them.
+absl::Status CheckDecoder(System system, const proto::Model& model) {
+  const proto::Model llama = MakeModel("family: 'llama'");
+  for (const std::string_view name : kOwnNumbers) {
+    const Row& row = *FindRow(ModelRows(), name);
+    if (!HasField(row, model)) continue;
+    const std::string text = FieldText(row, model);
+    if (text == FieldText(row, llama)) continue;
+    return InputError(
+        EmitFlag(system),
+        absl::StrCat("makes no configuration of a model with --", ToAbsl(name), "=", text),
+        "use another model");
+  }
+  const proto::RopeScaling& scaling = model.rope_scaling();
+  if (scaling.factor() == 0 || scaling.kind() == proto::RopeScaling::LLAMA3) {
+    return absl::OkStatus();
+  }
+  return InputError(EmitFlag(system),
+                    "makes no configuration of scaled rotary frequencies but those of Llama 3.1",
+                    "use another model");
+}
+
 bool IsMixture(const proto::Model& model) { return model.experts() > 0; }
 
 constexpr char kBlocksDiffer[] = "pattern of blocks that differ in what is written here";
@@ -38,6 +66,7 @@ absl::Status CheckMegatron(System system, const Job& job, const AxisDegrees& deg
   if (!model.blocks().run().empty()) {
     return Lacks(system, kBlocksDiffer, "use a model whose blocks are alike");
   }
+  RETURN_IF_ERROR(CheckDecoder(system, model));
   if (model.rope_scaling().factor() > 0 && !IsLlama31Scaling(model.rope_scaling())) {
     return Lacks(system,
                  "scaled rotary frequencies but those of Llama 3.1: factor, then 1, 4 and 8192",
@@ -90,6 +119,7 @@ absl::StatusOr<std::string> FindTitanModule(const proto::Model& model) {
 }
 
 absl::Status CheckTorchtitan(const Job& job, const AxisDegrees& degrees) {
+  RETURN_IF_ERROR(CheckDecoder(System::kTorchtitan, job.model));
   ASSIGN_OR_RETURN(const std::string module, FindTitanModule(job.model));
   constexpr System kTitan = System::kTorchtitan;
   if (module == "qwen3" && degrees.pipe > 1) {

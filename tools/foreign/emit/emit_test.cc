@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "oneflow_core/base/strings.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/recipe/complete_recipe.h"
 #include "oneflow_core/recipe/field_text.h"
@@ -236,6 +237,16 @@ TEST_CASE("what is refused") {
   CHECK(message(System::kMegatron, job).find("--mesh: axis rows") == 0);
   job = MakeJob("--mesh=data=2 --batch=8", "family: 'gpt' preset: 'tiny'");
   CHECK(message(System::kTorchtitan, job).find("learned positions") != std::string::npos);
+  const std::string decoder = std::string(kTiny) + " norms: 'both'";
+  job = MakeJob("--mesh=data=2 --batch=8", decoder.c_str());
+  for (const System system : {System::kMegatron, System::kBridge, System::kTorchtitan}) {
+    CHECK(message(system, job) ==
+          absl::StrCat("--emit=", ToAbsl(SystemWord(system)),
+                       ": makes no configuration of a model with --norms=both; use another model"));
+  }
+  const std::string linear = std::string(kTiny) + " rope_scaling { kind: LINEAR factor: 8 }";
+  job = MakeJob("--mesh=data=2 --batch=8", linear.c_str());
+  CHECK(message(System::kTorchtitan, job).find("but those of Llama 3.1") != std::string::npos);
   CHECK(FindSystem("megatrom").status().message().find("did you mean megatron?") !=
         std::string::npos);
 }

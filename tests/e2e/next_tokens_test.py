@@ -1,0 +1,47 @@
+"""Multi-token prediction: its loss acts through the gradient alone, the same on every mesh."""
+import json
+import tempfile
+import unittest
+
+from tests.e2e.cli import run
+
+MODEL = ["model", "llama", "--layers=2", "--heads=4", "--groups=2", "--hidden=32", "--inner=64", "--sequence=16", "--vocab=64"]
+
+
+class NextTokensTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.dir = temporary.name
+        with open(f"{self.dir}/text.bin", "wb") as file:
+            file.write(b"".join((7 * i * i % 61).to_bytes(2, "little") for i in range(4000)))
+
+    def train(self, name, model_flags, *flags):
+        run(*MODEL, *model_flags, f"--out={name}.textproto", cwd=self.dir)
+        run("train", f"--graph={name}.textproto", "--data=text.bin", "--steps=6", "--batch=8", "--micro_batches=2", "--learning_rate=0.01",
+            f"--metrics={name}.jsonl", "--eval_every=3", "--eval_data=text.bin", "--eval_batches=1", *flags, cwd=self.dir)
+        with open(f"{self.dir}/{name}.jsonl", encoding="utf-8") as file:
+            rows = [json.loads(line) for line in file]
+        return [row["loss"] for row in rows if "loss" in row], [row["eval_loss"] for row in rows if "eval_loss" in row]
+
+    def test_loss_acts_through_gradient(self):
+        plain = self.train("plain", [])
+        nothing = self.train("nothing", ["--next_tokens=1", "--next_tokens_coeff=0"])
+        ahead = self.train("ahead", ["--next_tokens=1"])
+        self.assertEqual(plain, nothing)
+        self.assertEqual(plain[0][0], ahead[0][0])
+        self.assertNotEqual(plain[0][1], ahead[0][1])
+        for at, mesh in enumerate(["pipe=2,data=2", "tensor=2,context=2"]):
+            with self.subTest(mesh):
+                losses, validation = self.train(f"on{at}", ["--next_tokens=1"], f"--mesh={mesh}")
+                for got, wanted in zip(losses + validation, ahead[0] + ahead[1], strict=True):
+                    self.assertAlmostEqual(got, wanted, delta=1e-5)
+
+    def test_documents_are_refused(self):
+        run(*MODEL, "--next_tokens=1", "--out=ahead.textproto", cwd=self.dir)
+        error = run("compile", "--graph=ahead.textproto", "--documents", "--out=ahead.plan", cwd=self.dir, code=2)[1]
+        self.assertIn("mtp.loss", error)
+
+
+if __name__ == "__main__":
+    unittest.main()
