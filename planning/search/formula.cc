@@ -158,7 +158,7 @@ class Exchanges {
     const double tensor = 8 + (full ? 4 : 0) + (recompute.gather() && !full ? 2 : 0);
     // Tokens go to their experts and come back. Keys and values pass while attention computes.
     return tensor * Seconds("tensor", "reduce_scatter", stream_) +
-           (routed_ > 0 ? (full ? 6 : 4) * Seconds("expert", "all_to_all", routed_) : 0) +
+           (full ? 6 : 4) * Seconds("expert", "all_to_all", routed_) +
            kShown * (full ? 4 : 3) * Seconds("context", "reduce_scatter", stream_);
   }
 
@@ -402,7 +402,8 @@ double FindLeastBytes(const PlanRequest& given, const proto::Recipe& group,
 }
 
 ShortCosts FindLikelyCosts(const PlanRequest& given, const ModelShape& shape,
-                           const proto::Recipe& group, const ShortCosts& one) {
+                           const proto::Recipe& all, const ShortCosts& one) {
+  const proto::Recipe group = shape.experts > 0 ? all : WithoutExperts(all);
   ShortCosts likely = Divided(given, group, one, {});
   const Degree parts(FindMesh(group));
   const Exchanges exchanges(given, shape, group);

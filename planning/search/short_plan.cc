@@ -1,6 +1,8 @@
 #include "planning/search/short_plan.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -155,12 +157,20 @@ void BoundQueues(double slots, proto::Graph* graph) {
   }
 }
 
+bool HasExperts(const proto::Graph& graph) {
+  return std::any_of(graph.op().begin(), graph.op().end(),
+                     [](const proto::Op& op) { return op.attr().contains("experts"); });
+}
+
 absl::StatusOr<ShortRun> RunShort(const GraphSource& source, const PlanRequest& given,
                                   const ShortPlanSpec& spec, int blocks) {
-  const PlanRequest options = ShortRequest(given, spec, blocks);
+  PlanRequest options = ShortRequest(given, spec, blocks);
   const int stages = ShortStages(given, spec.group);
   GraphSource shorter{{}, source.file, {}};
   ASSIGN_OR_RETURN(shorter.graph, WithBlocks(source.graph, stages * blocks, spec.block_class));
+  if (HasExperts(source.graph) && !HasExperts(shorter.graph)) {
+    options.recipe = WithoutExperts(std::move(options.recipe));
+  }
   if (spec.slots > 0) BoundQueues(spec.slots, &shorter.graph);
   ASSIGN_OR_RETURN(const proto::Plan plan, MakeDraft(shorter, options));
   ASSIGN_OR_RETURN(const SimulatedRun run,
@@ -266,6 +276,33 @@ ShortPlanSpec FindShortSpec(const PlanRequest& given, const proto::Recipe& group
           FindMesh(group).devices()};
 }
 
+proto::Recipe WithoutExperts(proto::Recipe recipe) {
+  recipe.clear_experts();
+  std::vector<std::string*> names;
+  bool splits_experts = false;
+  for (proto::Mesh::Axis& axis : *recipe.mutable_mesh()->mutable_axis()) {
+    const std::string word = axis.name().substr(0, axis.name().find('.'));
+    splits_experts = splits_experts || word == "expert";
+    if (word == "data" || word == "expert") names.push_back(axis.mutable_name());
+  }
+  if (!splits_experts) return recipe;
+  std::map<std::string, std::string> renamed;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string name = names.size() == 1 ? "data" : absl::StrCat("data.", i);
+    renamed[*names[i]] = name;
+    *names[i] = name;
+  }
+  renamed.erase("data");  // which stands for all of them
+  proto::Shard& shard = *recipe.mutable_shard();
+  for (auto* list : {shard.mutable_states(), shard.mutable_gradients(), shard.mutable_weights()}) {
+    for (std::string& name : *list) {
+      const auto at = renamed.find(name);
+      if (at != renamed.end()) name = at->second;
+    }
+  }
+  return recipe;
+}
+
 std::string ShortPlanKey(const PlanRequest& given, const ShortPlanSpec& spec) {
   return absl::StrCat(ShortRecipe(given, spec).SerializeAsString(), " of ", spec.sequences, " on ",
                       spec.devices, " with ", spec.slots, " of class ", spec.block_class);
@@ -274,7 +311,8 @@ std::string ShortPlanKey(const PlanRequest& given, const ShortPlanSpec& spec) {
 absl::StatusOr<ShortCosts> MeasureShortPlan(const GraphSource& source, const PlanRequest& given,
                                             const ShortPlanSpec& spec) {
   ASSIGN_OR_RETURN(const proto::Graph block, WithBlocks(source.graph, 1, spec.block_class));
-  const Sizes sizes = FindSizes(block, given, spec.group);
+  const Sizes sizes =
+      FindSizes(block, given, HasExperts(block) ? spec.group : WithoutExperts(spec.group));
   ASSIGN_OR_RETURN(const ShortRun one, RunShort(source, given, spec, sizes.few));
   ASSIGN_OR_RETURN(const ShortRun two, RunShort(source, given, spec, sizes.more));
   const size_t last = one.stages.size() - 1;

@@ -85,6 +85,10 @@ struct ShortPlanSpec {
 ShortPlanSpec FindShortSpec(const PlanRequest& given, const proto::Recipe& group,
                             int block_class = 0);
 
+// The plan of blocks that have no experts, in a model where others have some: an axis that splits
+// experts splits tokens alone, like one of data.
+proto::Recipe WithoutExperts(proto::Recipe recipe);
+
 // Equal for specs that have the same short plans.
 std::string ShortPlanKey(const PlanRequest& given, const ShortPlanSpec& spec);
 

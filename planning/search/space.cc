@@ -236,15 +236,16 @@ absl::StatusOr<std::vector<proto::Recipe>> ListGroups(const SearchSpec& spec) {
     return InputError(absl::StrCat("--batch=", batch), "a step needs at least one sequence",
                       "use --batch=1 or more");
   }
+  const std::string where = spec.source.file.empty() ? "the graph" : spec.source.file;
   const ModelShape shape = FindModelShape(spec.source.graph);
-  if (shape.blocks == 0) {
-    return InputError(spec.source.file.empty() ? "the graph" : spec.source.file,
-                      "has no blocks that stages could divide, numbered from 0 on",
+  const BlockClasses classes = FindBlockClasses(spec.source.graph);
+  if (shape.blocks == 0 || std::ssize(classes.class_of) != shape.blocks) {
+    return InputError(where, "has no blocks that stages could divide, numbered from 0 on",
                       "`oneflow model` writes graphs that have them");
   }
-  if (const int classes = FindBlockClasses(spec.source.graph).size(); classes > kMostClasses) {
-    return InputError(spec.source.file.empty() ? "the graph" : spec.source.file,
-                      absl::StrCat("has blocks of ", classes,
+  if (classes.size() > kMostClasses) {
+    return InputError(where,
+                      absl::StrCat("has blocks of ", classes.size(),
                                    " classes: a search measures short models of each, of at most ",
                                    kMostClasses),
                       "compile it with flags of your own");
