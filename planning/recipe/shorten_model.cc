@@ -50,18 +50,18 @@ Names NamesBetween(const std::vector<const proto::Op*>& from,
 
 bool IsSource(const proto::Op& op) { return op.kind() == "variable" || op.kind() == "input"; }
 
-// What a block reads of the tensors that are computed before it, and its tensors that are read behind
-// it.
+// What a block reads of the tensors that are computed before it, and its tensors that are read
+// behind it.
 struct Ends {
   std::set<std::string> read, written;
 
   // An input error where these are more than one each. `why`: that matters.
   absl::Status CheckOneEach(const std::string& where, const std::string& why) const {
     if (read.size() == 1 && written.size() == 1) return absl::OkStatus();
-    return InputError(where,
-                      absl::StrCat("reads ", read.size(), " tensors and writes ", written.size(),
-                                   ": ", why),
-                      "search a model of two blocks or more, which are alike");
+    return InputError(
+        where,
+        absl::StrCat("reads ", read.size(), " tensors and writes ", written.size(), ": ", why),
+        "search a model of two blocks or more, which are alike");
   }
 };
 
@@ -95,8 +95,8 @@ absl::Status Lengthen(int blocks, proto::Graph* graph) {
       read = NamesBetween(std::next(all.rbegin())->second, ops);
     } else {
       ends = FindEnds(now)[block];
-      RETURN_IF_ERROR(ends.CheckOneEach(
-          "the only block", "a search of stages continues it with a tensor each"));
+      RETURN_IF_ERROR(ends.CheckOneEach("the only block",
+                                        "a search of stages continues it with a tensor each"));
     }
     Names copied;
     for (const proto::Op* op : ops) copied[op->name()] = RenamedTo(op->name(), block, block + 1);
@@ -134,14 +134,16 @@ absl::StatusOr<proto::Graph> KeepBlocks(const proto::Graph& graph, const std::ve
   Names written, names;
   for (const auto& [block, ends] : FindEnds(graph)) {
     if (numbers.contains(block)) continue;
-    RETURN_IF_ERROR(ends.CheckOneEach(
-        absl::StrCat("block ", block), "a search leaves out blocks of other classes with a tensor each"));
+    RETURN_IF_ERROR(
+        ends.CheckOneEach(absl::StrCat("block ", block),
+                          "a search leaves out blocks of other classes with a tensor each"));
     const std::string& read = *ends.read.begin();
     const auto before = written.find(read);
     written[*ends.written.begin()] = before == written.end() ? read : before->second;
   }
   for (const auto& [block, number] : numbers) {
-    for (const proto::Op* op : all.at(block)) names[op->name()] = RenamedTo(op->name(), block, number);
+    for (const proto::Op* op : all.at(block))
+      names[op->name()] = RenamedTo(op->name(), block, number);
   }
   const auto rename = [&](std::string* tensor) {
     const auto stands_in = written.find(*tensor);

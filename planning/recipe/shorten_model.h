@@ -17,11 +17,10 @@ int CountBlocks(const proto::Graph& graph);
 absl::StatusOr<proto::Graph> KeepBlocks(const proto::Graph& graph, const std::vector<int>& kept);
 
 // `graph` with `blocks` blocks of one class (block_classes.h): all others are left out. The first
-// ones of the class stay, and what read the last one reads the last of these; with more than it has,
-// copies of the last one follow. Requires blocks >= 1, and that the graph has blocks of the class.
-// An input error where KeepBlocks has one; or where there is one block, which reads or writes
-// several tensors, so that it does not tell what a next one reads.
-absl::StatusOr<proto::Graph> WithBlocks(const proto::Graph& graph, int blocks,
-                                        int block_class = 0);
+// ones of the class stay, and what read the last one reads the last of these; with more than it
+// has, copies of the last one follow. Requires blocks >= 1, and that the graph has blocks of the
+// class. An input error where KeepBlocks has one; or where there is one block, which reads or
+// writes several tensors, so that it does not tell what a next one reads.
+absl::StatusOr<proto::Graph> WithBlocks(const proto::Graph& graph, int blocks, int block_class = 0);
 
 }  // namespace oneflow

@@ -16,8 +16,8 @@ namespace oneflow {
 namespace {
 
 // Finds the best counts of one class among all that there are. Of several classes, each first
-// leaves out mixes of its policies that another one matches or beats in all that counts, and what is
-// left is joined class by class.
+// leaves out mixes of its policies that another one matches or beats in all that counts, and what
+// is left is joined class by class.
 class CountsSearch {
  public:
   CountsSearch(const GroupCosts& costs, int stage, const ClassCounts& blocks, double capacity)
@@ -33,7 +33,8 @@ class CountsSearch {
       if (blocks[c] > 0) order_.push_back(c);
     }
     // The largest is last: all others are joined before it.
-    std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) { return blocks[a] < blocks[b]; });
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](int a, int b) { return blocks[a] < blocks[b]; });
     const Mix none{0, loads_.base(), KindCounts(costs.kinds(), 0)};
     if (order_.empty()) {
       Take(none);
@@ -132,8 +133,8 @@ class CountsSearch {
     return capacity_ <= 0 || loads_.Bytes(load) <= capacity_;
   }
 
-  // Each of these with each mix of class order_[i]. With the last class they are all blocks, and the
-  // best of them is taken.
+  // Each of these with each mix of class order_[i]. With the last class they are all blocks, and
+  // the best of them is taken.
   std::vector<Mix> Join(const std::vector<Mix>& mixes, size_t i) {
     StageLoads::Load rest = loads_.Nothing();
     for (size_t j = i + 1; j < order_.size(); ++j) AddLeast(order_[j], &rest);
@@ -225,7 +226,8 @@ class Balance {
       longest = FindLongest(begins);
       best = begins;
     } while (FillFromEnd(longest, &begins));
-    // Later stages have all with which they take less than the longest, the first ones what is left.
+    // Later stages have all with which they take less than the longest, the first ones what is
+    // left.
     for (int s = 0; s + 1 < stages_; ++s) {
       int end = begins[s] + 1;
       while (end < begins[s + 1] && Seconds(s, begins[s], end + 1) <= longest) ++end;
@@ -238,8 +240,8 @@ class Balance {
   }
 
  private:
-  // Each stage, from the last one on, takes as many blocks as it can in less than `longest` seconds,
-  // one at least. False where these are not all.
+  // Each stage, from the last one on, takes as many blocks as it can in less than `longest`
+  // seconds, one at least. False where these are not all.
   bool FillFromEnd(double longest, std::vector<int>* begins) {
     bool less = true;
     int end = blocks_;
@@ -279,7 +281,7 @@ class Balance {
   const GroupCosts& costs_;
   const double capacity_;
   const int stages_, blocks_;
-  std::vector<ClassCounts> before_;  // by block: of those before it
+  std::vector<ClassCounts> before_;                   // by block: of those before it
   std::vector<std::map<ClassCounts, double>> known_;  // by stage: seconds
 };
 
@@ -306,8 +308,8 @@ double FindBytes(const GroupCosts& costs, const std::vector<KindCounts>& counts)
 
 // Orders depend on the counts, and the bytes of counts on the orders: they are chosen in turn, from
 // these orders on, and the best of those that fit together is taken.
-absl::Status ChooseInTurn(GroupCosts costs, const std::vector<ClassCounts>& blocks,
-                          double capacity, std::optional<BlockMix>* best) {
+absl::Status ChooseInTurn(GroupCosts costs, const std::vector<ClassCounts>& blocks, double capacity,
+                          std::optional<BlockMix>* best) {
   constexpr int kTurns = 4;
   for (int i = 0; i < kTurns; ++i) {
     ASSIGN_OR_RETURN(std::optional<BlockMix> mix, ChooseAlone(costs, blocks, capacity));

@@ -100,20 +100,21 @@ GroupCosts Make(const Case& at, const std::vector<ShortCosts>& costs) {
 }
 
 const std::vector<Case>& Cases() {
-  static const auto& cases = *new std::vector<Case>{{"1f1b", 1, 1, {5}},
-                                                    {"1f1b", 3, 1, {4, 3, 3}},
-                                                    {"1f1b", 4, 1, {2, 3, 1, 2}, 3},
-                                                    {"gpipe", 2, 1, {3, 3}, 4},
-                                                    {"zero_bubble", 3, 1, {3, 4, 2}},
-                                                    {"interleaved", 2, 2, {2, 2, 2, 2}},
-                                                    {"interleaved", 2, 2, {3, 2, 2, 1}},
-                                                    {"interleaved", 3, 2, {2, 2, 2, 2, 2, 2}, 12},
-                                                    {"interleaved", 2, 3, {1, 1, 1, 1, 1, 1}, 6},
-                                                    {"1f1b", 1, 1, {5}, 8, {0, 0, 1, 0, 0}},
-                                                    {"1f1b", 1, 1, {4}, 1, {0, 1, 2, 1}},
-                                                    {"1f1b", 2, 1, {4, 3}, 8, {0, 1, 1, 1, 1, 1, 1}},
-                                                    {"zero_bubble", 2, 1, {3, 3}, 8, {0, 1, 0, 1, 0, 1}},
-                                                    {"interleaved", 2, 2, {2, 2, 1, 2}, 4, {0, 0, 1, 0, 0, 1, 0}}};
+  static const auto& cases =
+      *new std::vector<Case>{{"1f1b", 1, 1, {5}},
+                             {"1f1b", 3, 1, {4, 3, 3}},
+                             {"1f1b", 4, 1, {2, 3, 1, 2}, 3},
+                             {"gpipe", 2, 1, {3, 3}, 4},
+                             {"zero_bubble", 3, 1, {3, 4, 2}},
+                             {"interleaved", 2, 2, {2, 2, 2, 2}},
+                             {"interleaved", 2, 2, {3, 2, 2, 1}},
+                             {"interleaved", 3, 2, {2, 2, 2, 2, 2, 2}, 12},
+                             {"interleaved", 2, 3, {1, 1, 1, 1, 1, 1}, 6},
+                             {"1f1b", 1, 1, {5}, 8, {0, 0, 1, 0, 0}},
+                             {"1f1b", 1, 1, {4}, 1, {0, 1, 2, 1}},
+                             {"1f1b", 2, 1, {4, 3}, 8, {0, 1, 1, 1, 1, 1, 1}},
+                             {"zero_bubble", 2, 1, {3, 3}, 8, {0, 1, 0, 1, 0, 1}},
+                             {"interleaved", 2, 2, {2, 2, 1, 2}, 4, {0, 0, 1, 0, 0, 1, 0}}};
   return cases;
 }
 
@@ -231,8 +232,7 @@ double FindBalance(const GroupCosts& costs, const std::vector<int>& classes, dou
   double shortest = kNever;
   for (int a = 1; a + 2 <= blocks; ++a) {
     for (int b = 1; a + b + 1 <= blocks; ++b) {
-      shortest =
-          std::min(shortest, FindLongest(costs, classes, {a, b, blocks - a - b}, capacity));
+      shortest = std::min(shortest, FindLongest(costs, classes, {a, b, blocks - a - b}, capacity));
     }
   }
   return shortest;
@@ -247,8 +247,8 @@ void CopyFixed(const ShortCosts& from, ShortCosts* to) {
          {&LinearTasks::forward, &LinearTasks::backward, &LinearTasks::weights}) {
       ((to->*slice).spans.*task).fixed = ((from.*slice).spans.*task).fixed;
     }
-    for (Linear StageCosts::*part : {&StageCosts::resident, &StageCosts::sums, &StageCosts::saved,
-                                     &StageCosts::kept}) {
+    for (Linear StageCosts::*part :
+         {&StageCosts::resident, &StageCosts::sums, &StageCosts::saved, &StageCosts::kept}) {
       (to->*slice.*part).fixed = (from.*slice.*part).fixed;
     }
   }

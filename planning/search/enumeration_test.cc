@@ -36,7 +36,8 @@ GraphSource MakeLlama() {
 GraphSource MakePatterned() {
   proto::Model config = MakeModel("family: 'llama' experts: 4 aux_loss_coeff: 0");
   config.set_layers(3), config.set_heads(8), config.set_groups(4), config.set_head_dim(128);
-  config.set_hidden(1024), config.set_inner(1024), config.set_vocab(8192), config.set_sequence(2048);
+  config.set_hidden(1024), config.set_inner(1024), config.set_vocab(8192),
+      config.set_sequence(2048);
   proto::BlockPattern& pattern = *config.mutable_blocks();
   proto::Model& dense = *pattern.add_classes()->mutable_numbers();
   dense.set_experts(0), dense.set_inner(4096);
@@ -111,9 +112,9 @@ TEST_CASE("the search finds the best of all plans of a space") {
   };
   std::vector<Case> cases = {{MakeGpt(2), "a100", 4, 8}, {MakePatterned(), "h100", 4, 4, true}};
   if (every_case) {
-    cases = {{MakeGpt(4), "a100", 8, 16},   {MakeGpt(4), "h100", 8, 16},
-             {MakeGpt(4), "v100", 8, 16},   {MakeLlama(), "a100", 8, 8},
-             {MakeLlama(), "h100", 16, 16}, {MakeLlama(), "v100", 8, 16},
+    cases = {{MakeGpt(4), "a100", 8, 16},           {MakeGpt(4), "h100", 8, 16},
+             {MakeGpt(4), "v100", 8, 16},           {MakeLlama(), "a100", 8, 8},
+             {MakeLlama(), "h100", 16, 16},         {MakeLlama(), "v100", 8, 16},
              {MakePatterned(), "a100", 4, 8, true}, {MakePatterned(), "h100", 4, 4, true}};
   }
   for (const Case& each : cases) {
@@ -123,8 +124,9 @@ TEST_CASE("the search finds the best of all plans of a space") {
       spec.given.imbalance = kUsualImbalance;
       REQUIRE(AddFixes("--fix=", "schedule=1f1b", &spec.fixed).ok());
     }
-    const std::vector<FoundPlan> all = EnumerateForTest(
-        spec, each.patterned ? kPatternedChoices : every_case ? kChoices : kFewChoices);
+    const std::vector<FoundPlan> all = EnumerateForTest(spec, each.patterned ? kPatternedChoices
+                                                              : every_case   ? kChoices
+                                                                             : kFewChoices);
     CHECK(all.size() >= (every_case ? 500 : 150));
     Compare(spec, all);
     SetUsableBytes(FindQuarter(all), spec.given.cluster.mutable_device());

@@ -384,8 +384,8 @@ double FindLeastBytes(const PlanRequest& given, const proto::Recipe& group,
                                 : s == 0 ? costs[kind].first
                                          : costs[kind].middle;
       double& its = block[kind / policies];
-      its = std::min(its, slice.resident.block +
-                              HeldByBlock(slice, m, std::min<double>(m, stages - s)));
+      its = std::min(its,
+                     slice.resident.block + HeldByBlock(slice, m, std::min<double>(m, stages - s)));
       const double head = std::max(
           {slice.saved.fixed, slice.saved.fixed + slice.transients.head, slice.transients.last});
       fixed = std::min(fixed, slice.resident.fixed + (last ? head : 0));
@@ -471,8 +471,7 @@ double FindLeastSeconds(const PlanRequest& given, const proto::Recipe& group,
   const int stages = mesh.stages();
   const auto m = static_cast<double>(group.micro_batches()), p = static_cast<double>(stages);
   // The first chunk of a stage may have its shortest blocks.
-  const double chunks =
-      group.chunks() == 1 ? 1 : group.chunks() * seconds.back() / seconds.front();
+  const double chunks = group.chunks() == 1 ? 1 : group.chunks() * seconds.back() / seconds.front();
   const double together = group.schedule() == "zero_bubble"
                               ? m * all / p
                               : all / (chunks * (1 - std::pow(1 - 1 / (chunks * m), p)));

@@ -76,9 +76,9 @@ std::vector<ModelShape> FindClassShapes(const proto::Graph& graph, const ModelSh
 
 // [gathers][kind]
 struct Ladder::KindCosts {
-  std::vector<const ShortCosts*> one;                  // of one device, by kind
-  std::array<std::vector<ShortCosts>, 2> likely;       // by formulas
-  std::array<std::map<size_t, ShortCosts>, 2> costs;   // by short plans, of those that have some
+  std::vector<const ShortCosts*> one;                 // of one device, by kind
+  std::array<std::vector<ShortCosts>, 2> likely;      // by formulas
+  std::array<std::map<size_t, ShortCosts>, 2> costs;  // by short plans, of those that have some
 
   // The best known costs of a kind.
   ShortCosts Best(bool gathers, size_t kind) const {
@@ -217,8 +217,8 @@ absl::StatusOr<Ladder::KindCosts> Ladder::FindFormulas(size_t i, int64_t* made) 
       found.one.push_back(&*one);
       for (const bool gathers : {false, true}) {
         if (gathers && !GathersActivations(group)) continue;
-        found.likely[gathers].push_back(FindLikelyCosts(
-            spec_.given, class_shapes_[c], WithPolicy(group, policy, gathers), *one));
+        found.likely[gathers].push_back(FindLikelyCosts(spec_.given, class_shapes_[c],
+                                                        WithPolicy(group, policy, gathers), *one));
       }
     }
   }
@@ -308,7 +308,8 @@ absl::Status Ladder::TellMix(size_t i, const GroupCosts& costs, bool gathers, do
   ASSIGN_OR_RETURN(std::optional<BlockMix> mix, choose(costs, capacity));
   ASSIGN_OR_RETURN(const std::optional<BlockMix> least, choose(costs.WithLeastHeld(), most));
   state.least_seconds = least ? state.error * least->step_seconds : kNever;
-  if (mix) *state.candidate.mutable_recompute() = MakeRecompute(mix->counts, costs.slices(), gathers);
+  if (mix)
+    *state.candidate.mutable_recompute() = MakeRecompute(mix->counts, costs.slices(), gathers);
   if (MayRebalance(i)) RETURN_IF_ERROR(Rebalance(costs, gathers, capacity, &mix, &state));
   state.seconds = mix ? state.error * mix->step_seconds : kNever;
   state.bytes = mix ? mix->bytes : LeastNeeded(costs, blocks);

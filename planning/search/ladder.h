@@ -1,7 +1,8 @@
 // The search knows a plan group (candidate.h) on three rungs, each nearer to the truth:
 //
 //   kListed     by formulas, from the costs of one device (formula.h)
-//   kEstimated  by short plans of the group with the kinds of blocks that its mix has (short_plan.h,
+//   kEstimated  by short plans of the group with the kinds of blocks that its mix has
+//   (short_plan.h,
 //               block_mix.h)
 //   kCompiled   its plan was compiled, proved and simulated
 //
@@ -121,7 +122,7 @@ class Ladder {
   const BlockClasses classes_;
   const ClassCounts blocks_;                    // of the model
   const std::vector<ModelShape> class_shapes_;  // of models with blocks of one class
-  const double capacity_;  // bytes of a device; 0: no limit
+  const double capacity_;                       // bytes of a device; 0: no limit
 
   std::mutex mutex_;
   std::map<std::string, std::shared_future<absl::StatusOr<ShortCosts>>> costs_;  // by ShortPlanKey

@@ -1,7 +1,6 @@
 #include "planning/search/short_plan.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -286,19 +285,8 @@ proto::Recipe WithoutExperts(proto::Recipe recipe) {
     if (word == "data" || word == "expert") names.push_back(axis.mutable_name());
   }
   if (!splits_experts) return recipe;
-  std::map<std::string, std::string> renamed;
   for (size_t i = 0; i < names.size(); ++i) {
-    const std::string name = names.size() == 1 ? "data" : absl::StrCat("data.", i);
-    renamed[*names[i]] = name;
-    *names[i] = name;
-  }
-  renamed.erase("data");  // which stands for all of them
-  proto::Shard& shard = *recipe.mutable_shard();
-  for (auto* list : {shard.mutable_states(), shard.mutable_gradients(), shard.mutable_weights()}) {
-    for (std::string& name : *list) {
-      const auto at = renamed.find(name);
-      if (at != renamed.end()) name = at->second;
-    }
+    *names[i] = names.size() == 1 ? "data" : absl::StrCat("data.", i);
   }
   return recipe;
 }

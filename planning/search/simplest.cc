@@ -89,7 +89,8 @@ size_t FindSimplest(const std::vector<FoundPlan>& found, int64_t capacity) {
 bool AddFound(FoundPlan found, int top, std::vector<FoundPlan>* all) {
   const auto has_one_policy = [](const FoundPlan& plan) {
     const auto& terms = plan.candidate.recompute().term();
-    return terms.empty() || (terms.size() == 1 && terms[0].counts().empty() && terms[0].blocks().empty());
+    return terms.empty() ||
+           (terms.size() == 1 && terms[0].counts().empty() && terms[0].blocks().empty());
   };
   const auto same = std::find_if(all->begin(), all->end(), [&](const FoundPlan& other) {
     return IsSameGroup(other.candidate, found.candidate) &&

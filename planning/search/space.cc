@@ -244,11 +244,11 @@ absl::StatusOr<std::vector<proto::Recipe>> ListGroups(const SearchSpec& spec) {
                       "`oneflow model` writes graphs that have them");
   }
   if (classes.size() > kMostClasses) {
-    return InputError(where,
-                      absl::StrCat("has blocks of ", classes.size(),
-                                   " classes: a search measures short models of each, of at most ",
-                                   kMostClasses),
-                      "compile it with flags of your own");
+    return InputError(
+        where,
+        absl::StrCat("has blocks of ", classes.size(),
+                     " classes: a search measures short models of each, of at most ", kMostClasses),
+        "compile it with flags of your own");
   }
   ASSIGN_OR_RETURN(std::vector<proto::Recipe> groups, TryGroups(spec, shape));
   if (groups.empty()) return Contradiction(spec, shape);

@@ -158,8 +158,7 @@ void GroupCosts::KeepMost(int stage) {
       const Held& held = times[at];
       double moving = -std::numeric_limits<double>::infinity();
       const double sum = FindMean(counts, [&](size_t kind) {
-        const StageCosts& slice =
-            AtSlice(held.chunk * stages() + stage, static_cast<int>(kind));
+        const StageCosts& slice = AtSlice(held.chunk * stages() + stage, static_cast<int>(kind));
         moving = std::max(moving, TransientBytes(slice, held.over));
         return Sum(stage, static_cast<int>(kind), [&](const StageCosts& slice, int chunk) {
           return FindHeld(slice, held, chunk);
@@ -182,7 +181,8 @@ const StageCosts& GroupCosts::AtSlice(int slice, int kind) const {
   return slice + 1 == std::ssize(slices_) ? costs.last : slice == 0 ? costs.first : costs.middle;
 }
 
-// Over the slices of a stage. The blocks of a class are divided over them as those in `slices_` are.
+// Over the slices of a stage. The blocks of a class are divided over them as those in `slices_`
+// are.
 template <typename Value>
 Linear GroupCosts::Sum(int stage, int kind, Value value) const {
   const int block_class = kind / policies();

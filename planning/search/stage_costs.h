@@ -1,5 +1,5 @@
-// The costs of any mix of kinds of blocks of a plan group, from short plans of each kind alone. A kind
-// is a class of blocks (block_classes.h) with a policy of recompute.
+// The costs of any mix of kinds of blocks of a plan group, from short plans of each kind alone. A
+// kind is a class of blocks (block_classes.h) with a policy of recompute.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +39,9 @@ std::vector<std::vector<int>> SplitOverChunks(const std::vector<int>& counts,
 
 class GroupCosts {
  public:
-  // `costs`: of each kind, with as many of kPolicies as were measured, one at least. `slices`: blocks
-  // of each class in each slice along the pipe, stages times chunks. How many micro-batches a stage
-  // holds depends on the warm-ups: they are fitted to these blocks and the first policy.
+  // `costs`: of each kind, with as many of kPolicies as were measured, one at least. `slices`:
+  // blocks of each class in each slice along the pipe, stages times chunks. How many micro-batches
+  // a stage holds depends on the warm-ups: they are fitted to these blocks and the first policy.
   static absl::StatusOr<GroupCosts> Make(const PlanRequest& given, const proto::Recipe& group,
                                          std::vector<ShortCosts> costs,
                                          std::vector<ClassCounts> slices);

@@ -62,8 +62,8 @@ void StageLoads::Add(int block_class, const std::vector<int>& counts, Load* load
 }
 
 // The blocks of a class with the dearest policies are its first, so B comes to them last: what it
-// has gone through is no longer held. Whichever class the last block of a slice is of, each is taken
-// for it.
+// has gone through is no longer held. Whichever class the last block of a slice is of, each is
+// taken for it.
 void StageLoads::AddChunk(int chunk, int block_class, const std::vector<int>& counts,
                           Load* load) const {
   const int policies = static_cast<int>(counts.size()), chunks = costs_.chunks();

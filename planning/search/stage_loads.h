@@ -1,6 +1,6 @@
-// The bytes of mixes of kinds of blocks on one stage, class by class: those of a mix are the sums of
-// what its classes hold, and the most of what comes and goes in any of them. So classes may be looked
-// at one after the other.
+// The bytes of mixes of kinds of blocks on one stage, class by class: those of a mix are the sums
+// of what its classes hold, and the most of what comes and goes in any of them. So classes may be
+// looked at one after the other.
 //
 //   const StageLoads loads(costs, stage, {6, 2});
 //   StageLoads::Load load = loads.base();
