@@ -110,7 +110,7 @@ TEST_CASE("the search finds the best of all plans of a space") {
     int64_t devices, batch;
     bool patterned = false;
   };
-  std::vector<Case> cases = {{MakeGpt(2), "a100", 4, 8}, {MakePatterned(), "h100", 4, 4, true}};
+  std::vector<Case> cases = {{MakeGpt(2), "a100", 4, 8}, {MakePatterned(), "h100", 2, 4, true}};
   if (every_case) {
     cases = {{MakeGpt(4), "a100", 8, 16},           {MakeGpt(4), "h100", 8, 16},
              {MakeGpt(4), "v100", 8, 16},           {MakeLlama(), "a100", 8, 8},
@@ -127,7 +127,7 @@ TEST_CASE("the search finds the best of all plans of a space") {
     const std::vector<FoundPlan> all = EnumerateForTest(spec, each.patterned ? kPatternedChoices
                                                               : every_case   ? kChoices
                                                                              : kFewChoices);
-    CHECK(all.size() >= (every_case ? 500 : 150));
+    CHECK(all.size() >= (each.patterned ? 20 : every_case ? 500 : 200));
     Compare(spec, all);
     SetUsableBytes(FindQuarter(all), spec.given.cluster.mutable_device());
     Compare(spec, all);
