@@ -375,6 +375,31 @@ class ElementsTest(Case):
         self.refuse(['has no tensor "transformer.wte.weight"'], "import", "--out=x",
                     "--from=" + self.copy("gpt2", change=rename, tie_word_embeddings=False))
 
+    def test_the_text_part_of_a_model_for_images(self):
+        self.run_here("import", f"--from={FIXTURES}/gemma3_text", "--out=text")
+        with open(f"{FIXTURES}/gemma3_text/config.json", encoding="utf-8") as file:
+            config = json.load(file)
+        for begin, others in [("language_model.model.", ["vision_tower.a", "multi_modal_projector.b"]),
+                              ("model.language_model.", ["model.vision_tower.a", "model.vision_tower.c"])]:
+            def rename(tensors, begin=begin, others=others):
+                for name in list(tensors):
+                    tensors[name.replace("model.", begin, 1)] = tensors.pop(name)
+                tensors.update({name: ("BF16", [2], bytes(4)) for name in others})
+
+            self.copy("gemma3_text", change=rename)
+            self.write("model/config.json", json.dumps({"model_type": "gemma3", "text_config": config, "vision_config": {}}))
+            shutil.rmtree(self.dir + "/imported", ignore_errors=True)
+            error = self.run_here("import", "--from=model", "--out=imported")[1]
+            self.assertIn("not imported from model: ", error)
+            self.assertIn("tensors of vision_tower." if "model.vision_tower.c" in others else "1 tensors of multi_modal", error)
+            self.assertEqual(*(files.read_variables(files.step_folder(f"{self.dir}/{name}")) for name in ("text", "imported")))
+        # What is exported is a model of text.
+        self.run_here("export", "--checkpoint=imported", "--out=out")
+        self.assertEqual(files.read_model(self.dir + "/out"), files.read_model(f"{FIXTURES}/gemma3_text"))
+        self.assertEqual(self.config("out")["model_type"], "gemma3_text")
+        self.run_here("import", "--from=out", "--out=back")
+        self.assertEqual(*(files.read_variables(files.step_folder(f"{self.dir}/{name}")) for name in ("text", "back")))
+
     def test_heads_that_do_not_divide_the_width(self):
         # Releases 5 of transformers refuse a llama of such heads, and take a mistral, which computes the same.
         self.write("text.txt", "some words to learn from. " * 50)

@@ -242,6 +242,8 @@ TEST_CASE("decoders' config.json: what is written is read") {
                                           {"attention_bias", true}})));
   configs.push_back(Parse(With(SmolLm3(), {{"use_sliding_window", true}, {"sliding_window", 64}})));
   configs.push_back(Parse(With(Gemma3(), {{"layer_types", Json(26, kSliding)}})));
+  std::string thetas(kNewRotary);  // of windows, another one
+  configs.push_back(Parse(Olmo3(thetas.replace(thetas.rfind("500000"), 6, "5000"))));
   configs.push_back(Parse(With(Gemma3(), {{"layer_types", Json(26, kFull)}})));
   for (const HuggingFaceConfig& config : configs) {
     INFO(ConfigText(config));

@@ -29,9 +29,10 @@ namespace fs = std::filesystem;
 
 // Numbers that may be said beside a configuration: all others are what it is read for.
 constexpr std::string_view kSaidBeside[] = {
-    "sequence",    "vocab",     "dropout",   "attention",      "masks",        "slots",
-    "slot_groups", "capacity",  "bias_rate", "aux_loss_coeff", "z_loss_coeff", "routed_positions",
-    "lora",        "train_only"};
+    "sequence",  "vocab",          "dropout",      "attention",
+    "masks",     "slots",          "slot_groups",  "capacity",
+    "bias_rate", "aux_loss_coeff", "z_loss_coeff", "routed_positions",
+    "lora",      "train_only",     "next_tokens",  "next_tokens_coeff"};
 
 bool IsFile(const std::string& path) {
   std::error_code ignored;

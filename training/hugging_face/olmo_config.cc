@@ -68,6 +68,9 @@ void WriteOlmo3(const HuggingFaceConfig& config, ModelType::Json& json) {
     object["rope_theta"] = numbers.theta();
     return object;
   };
+  if (full.theta() != local.theta()) {  // which releases 4 cannot have
+    for (const char* key : {"rope_theta", "rope_scaling"}) json.erase(key);
+  }
   json["rope_parameters"] = {{"full_attention", entry(full)}, {"sliding_attention", entry(local)}};
 }
 
