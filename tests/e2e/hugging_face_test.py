@@ -279,7 +279,7 @@ class ExportTest(Case):
             self.run_here("train", "--graph=graph.textproto", "--data=text.txt", "--steps=1", "--checkpoint_dir=run")
             return ["export", "--checkpoint=run", "--out=x"]
 
-        self.refuse(["has no biases, and GPT-2 of transformers has"], *trained("--bias=false"))
+        self.refuse(["has bias=false, which gpt2"], *trained("--bias=false"))
         self.refuse(["differs from GPT-2 of transformers", "h.1.mlp.gelu: it is a dropout there, and a gelu here"],
                     *trained(change=lambda graph: graph.replace('name: "h.1.mlp.gelu" kind: "gelu"',
                                                                 'name: "h.1.mlp.gelu" kind: "dropout" '
