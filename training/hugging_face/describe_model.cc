@@ -132,13 +132,12 @@ void ReadRoute(const GraphFacts& facts, const std::string& at, proto::Model* mod
   model->set_routed_positions(facts.Attr(route, "run").i());
   model->set_bias_rate(facts.Attr(route, "bias_rate").f());
   model->set_routed_scale(facts.Number(route, "scale", 1));
-  if (const std::string scores = facts.Attr(route, "scores").s(); !scores.empty()) {
-    model->set_scores(scores);
-  }
+  const std::string scores = facts.Attr(route, "scores").s();
+  model->set_scores(scores.empty() ? "softmax" : scores);
   model->set_router_bias(facts.Has(at + ".router.offset"));
   model->set_expert_bias(facts.Has(at + ".experts.up.bias"));
   const Dims shared = facts.Sizes(at + ".shared.gate.weight");
-  if (!shared.empty()) model->set_shared_inner(shared.back());
+  model->set_shared_inner(shared.empty() ? 0 : shared.back());
 }
 
 // The numbers of block `at`, in a model whose numbers are `model` elsewhere. False: it is none.
@@ -174,9 +173,8 @@ bool ReadBlock(const GraphFacts& facts, const std::string& at, proto::Model* mod
   model->set_inner(gate.back());
   model->set_experts(experts.empty() ? 0 : experts[0]);
   const std::string act = mlp + (experts.empty() ? ".act" : ".experts.act");
-  if (const std::string activation = facts.Attr(act, "activation").s(); !activation.empty()) {
-    model->set_activation(activation);
-  }
+  const std::string activation = facts.Attr(act, "activation").s();
+  model->set_activation(activation.empty() ? "silu" : activation);
   if (!experts.empty()) ReadRoute(facts, mlp, model);
   return true;
 }

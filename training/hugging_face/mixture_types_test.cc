@@ -135,7 +135,7 @@ TEST_CASE("MixtureTypes: what is written is read") {
       Change(GptOss(), {{"rope_scaling", default_rope}}),
       Change(GptOss(), {{"layer_types", attentions}}),
       Change(GptOss(), {{"sliding_window", nullptr}}),
-      Change(GptOss(), {{"attention_bias", false}, {"num_local_experts", 3}}),
+      Change(GptOss(), {{"attention_bias", false}, {"num_local_experts", 8}}),
       GlmAir(),
       Change(GlmAir(), {{"first_k_dense_replace", 0}, {"n_shared_experts", 0}}),
       Change(GlmAir(), {{"first_k_dense_replace", 3}, {"n_shared_experts", 2}}),
