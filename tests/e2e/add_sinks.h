@@ -8,8 +8,8 @@
 
 namespace oneflow {
 
-// Gives each attention op of a graph a variable of sinks, for `groups` groups of `heads` heads, of
-// which a model with one head a group has no dimension; and caps and scales its scores.
+// Gives each attention op of a graph a variable of sinks, for `groups` groups of `heads` heads, and
+// caps and scales its scores.
 inline void AddSinks(int64_t groups, int64_t heads, proto::Graph* graph) {
   proto::Graph edited = *graph;
   edited.clear_op();
@@ -21,7 +21,7 @@ inline void AddSinks(int64_t groups, int64_t heads, proto::Graph* graph) {
       sinks->set_stage(op.stage());
       if (op.has_block()) sinks->set_block(op.block());
       sinks->mutable_shape()->add_dim()->set_size(groups);
-      if (heads > 1) sinks->mutable_shape()->add_dim()->set_size(heads);
+      sinks->mutable_shape()->add_dim()->set_size(heads);
       (*sinks->mutable_attr())["init"].set_s("normal");
       (*sinks->mutable_attr())["init_value"].set_f(1);
       op.add_input(sinks->name());  // the first behind v

@@ -158,7 +158,7 @@ TEST_CASE("so do they where attention has sinks, a window, a scale and a cap") {
         "vocab: 21 window: 5"));
     AddSinks(2, 2, graph);
   };
-  for (const char* mesh : {"", "tensor=4"}) CheckGreedy(run, mesh, {3, 1, 4}, 9);
+  for (const char* mesh : {"", "tensor=2x2"}) CheckGreedy(run, mesh, {3, 1, 4}, 9);
 }
 
 TEST_CASE("how tokens were asked for does not change bits") {
