@@ -159,11 +159,11 @@ TEST_CASE("decoders' config.json: layers as old and new releases list them") {
   CHECK(local.model.theta() == 10000);
   const Json flags = {1, 1, 0, 1};
   CHECK(Blocks(Parse(With(SmolLm3(), {{"num_hidden_layers", 4}, {"no_rope_layers", flags}}))) ==
-        "2*rotary,plain(rotary_share=0),rotary");
+        "2*rotary,plain(rotary_share=0)");
   CHECK(Blocks(Parse(With(
             SmolLm3(),
             {{"num_hidden_layers", 8}, {"use_sliding_window", true}, {"sliding_window", 32}}))) ==
-        "3*full,local(window=32 rotary_share=0)");
+        "3*full,local(rotary_share=0 window=32)");
   CHECK(Error(SmolLm3(), {{"no_rope_layers", flags}}) ==
         "config.json: \"no_rope_layers\": [1,1,0,1] is no list for 36 layers");
   CHECK(Error(SmolLm3(), {{"num_hidden_layers", 4}, {"no_rope_layers", {1, 2, 0, 1}}}) ==

@@ -220,6 +220,7 @@ void WriteSmolLm3(const HuggingFaceConfig& config, LlamaJson& json) {
   }
   json["no_rope_layers"] = std::move(rotary);
   json["no_rope_layer_interval"] = 4;
+  json["pad_token_id"] = nullptr;  // the default is beyond small vocabularies
 }
 
 }  // namespace

@@ -282,7 +282,7 @@ TEST_CASE("HuggingFaceConfig: other models are refused by key and value") {
   CHECK(Error(Gpt2(), {{"model_type", "opt"}}) ==
         "config.json: \"model_type\": \"opt\" is not supported; use a model of one of gpt2, llama, "
         "mistral, mixtral, qwen2, qwen3, qwen3_moe, smollm3, gemma2, gemma3_text, gemma3, olmo2, "
-        "olmo3");
+        "olmo3, gpt_oss, glm4_moe");
   CHECK_THAT(Error(Without(Gpt2(), "model_type")),
              Catch::StartsWith("config.json: \"model_type\" is missing"));
   unsupported(Gpt2(), "activation_function", "gelu");

@@ -19,7 +19,7 @@ using Values = std::map<std::string, std::string, std::less<>>;
 
 // Keys that say nothing of what the model computes.
 constexpr std::string_view kKept[] = {"architectures", "attention_dropout", "bos_token_id",
-                                      "eos_token_id", "use_cache"};
+                                      "eos_token_id",  "pad_token_id",      "use_cache"};
 // Keys that say what ConfigText says with others.
 constexpr std::string_view kOther[] = {"experts_per_token", "layer_types",
                                        "num_local_experts", "partial_rotary_factor",
