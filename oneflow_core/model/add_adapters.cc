@@ -16,6 +16,7 @@
 #include "oneflow_core/graph/graph_proto.h"
 #include "oneflow_core/model/adapters.h"
 #include "oneflow_core/model/families.h"
+#include "oneflow_core/model/model.h"
 #include "oneflow_core/op/op_def.h"
 
 namespace oneflow {
@@ -320,9 +321,10 @@ absl::StatusOr<proto::Graph> AdaptLike(const proto::Graph& other, proto::Graph g
 }
 
 int64_t CountTrained(const proto::Graph& graph) {
+  const std::set<std::string> moved = ListMovedBiases(graph);
   int64_t count = 0;
   for (const proto::Op& op : graph.op()) {
-    if (op.kind() != "variable" || IsFrozen(op)) continue;
+    if (op.kind() != "variable" || IsFrozen(op) || moved.contains(op.name())) continue;
     int64_t elements = 1;
     for (const auto& dim : op.shape().dim()) elements *= dim.size();
     count += elements;

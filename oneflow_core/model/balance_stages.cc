@@ -21,6 +21,8 @@ class Balancer {
     for (const double cost : costs.blocks) until_.push_back(until_.back() + cost);
   }
 
+  bool alike() const { return alike_; }
+
   // The costs of slices, and of stages, of these numbers of blocks.
   std::vector<double> SliceCosts(const std::vector<int>& counts) const {
     std::vector<double> costs;
@@ -95,8 +97,9 @@ class Balancer {
   int blocks() const { return static_cast<int>(costs_.blocks.size()); }
 
   double CostOfSlice(int slice, int begin, int end) const {
-    return until_[end] - until_[begin] + (slice == 0 ? costs_.first : 0) +
-           (slice == slices_ - 1 ? costs_.last : 0);
+    // As many equal blocks cost the same to the last bit.
+    const double blocks = alike_ ? (end - begin) * costs_.blocks[0] : until_[end] - until_[begin];
+    return blocks + (slice == 0 ? costs_.first : 0) + (slice == slices_ - 1 ? costs_.last : 0);
   }
 
   // The longest stage, and the sum of the squares of stages.
@@ -139,6 +142,8 @@ class Balancer {
   const BlockCosts& costs_;
   const int stages_, slices_;
   std::vector<double> until_;  // of the blocks before each, and of all
+  const bool alike_ =
+      std::equal(costs_.blocks.begin() + 1, costs_.blocks.end(), costs_.blocks.begin());
 };
 
 }  // namespace
@@ -147,15 +152,11 @@ std::vector<int> BalancedSlices(const BlockCosts& costs, int stages, int chunks)
   const size_t n = costs.blocks.size();
   CHECK(stages >= 1 && chunks >= 1 && static_cast<int>(n) >= stages * chunks)
       << n << " blocks, " << stages << " stages of " << chunks;
-  // In units of a block: where blocks are equal, sums of as many are equal to the last bit.
-  const double unit = costs.blocks[0] > 0 ? costs.blocks[0] : 1;
-  BlockCosts scaled = {.first = costs.first / unit, .last = costs.last / unit};
-  for (const double cost : costs.blocks) scaled.blocks.push_back(cost / unit);
   const BlockCosts ones{.blocks = std::vector<double>(n, 1)};
-  const Balancer balancer(scaled, stages, chunks);
+  const Balancer balancer(costs, stages, chunks);
   const std::vector<int> equal = Balancer(ones, stages, chunks).Fill();
   std::vector<int> best;
-  if (scaled.blocks == ones.blocks) {
+  if (balancer.alike()) {
     best = balancer.Fill();
   } else {
     best = balancer.DivideSlices();

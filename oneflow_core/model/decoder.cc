@@ -40,8 +40,7 @@ class Decoder {
     x = Norm("norm_f", x, Hidden());
     const Value head =
         model_.tied() ? wte : g_.Variable("head.weight", {Vocab(), Hidden()}, Normal(kDeviation));
-    Value logits = g_.Linear("logits", x, head, {}, {.transpose_w = true});
-    if (model_.logit_cap() > 0) logits = g_.SoftCap("logits_cap", logits, model_.logit_cap());
+    const Value logits = Logits("logits", x, head);
     const Value loss = g_.SoftmaxCrossEntropy("loss", logits, labels);
     if (model_.next_tokens() == 0) {
       g_.Loss(loss);
@@ -124,6 +123,12 @@ class Decoder {
     return g_.Rotary(at + "_rotary", x, DecoderRotary(model_));
   }
 
+  Value Logits(const std::string& at, Value x, Value head) {
+    const double cap = model_.logit_cap();
+    x = g_.Linear(at + (cap > 0 ? ".product" : ""), x, head, {}, {.transpose_w = true});
+    return cap > 0 ? g_.SoftCap(at, x, cap) : x;
+  }
+
   // Multi-token prediction (DeepSeek-AI 2024, DeepSeek-V3, section 2.2): from the stream behind the
   // last block and the embedding of a position's label, a further block predicts the label after
   // it. Embedding and head are the model's. The last position has no such label.
@@ -137,8 +142,7 @@ class Decoder {
     x = Linear(at + ".of_stream", Norm(at + ".norm_stream", x, Hidden()), {Hidden()}, {Hidden()},
                Normal(kDeviation));
     x = Norm(at + ".norm_f", Block(at, g_.Add(at + ".add", x, e)), Hidden());
-    x = g_.Linear(at + ".logits", x, head, {}, {.transpose_w = true});
-    if (model_.logit_cap() > 0) x = g_.SoftCap(at + ".logits_cap", x, model_.logit_cap());
+    x = Logits(at + ".logits", x, head);
     return g_.Op("softmax_cross_entropy", at + ".loss", {x, next},
                  {{"factor", model_.next_tokens_coeff()},
                   {"unlabelled", int64_t{1}},

@@ -1,6 +1,6 @@
 // Decoders: the logical graph of Llama and of what differs from it by numbers alone, as Gemma,
-// gpt-oss, OLMo, GLM and SmolLM. The families (llama.h, gemma.h, ...) give defaults, presets and the
-// names of tensors in files. It knows nothing of ranks, meshes or stages; annotate_model.h adds
+// gpt-oss, OLMo, GLM and SmolLM. The families (llama.h, gemma.h, ...) give defaults, presets and
+// the names of tensors in files. It knows nothing of ranks, meshes or stages; annotate_model.h adds
 // those.
 //
 //   ASSIGN_OR_RETURN(const proto::Model model, CompleteModel(said));  // model.h: preset, numbers

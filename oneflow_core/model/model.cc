@@ -137,12 +137,17 @@ proto::Graph BuildModel(const proto::Model& complete, std::string name) {
   return family->build(complete, name);
 }
 
-int64_t CountParameters(const proto::Graph& graph) {
-  std::set<std::string> moved;  // biases that a rule moves, which no gradient trains
+std::set<std::string> ListMovedBiases(const proto::Graph& graph) {
+  std::set<std::string> moved;
   for (const proto::Op& op : graph.op()) {
     const auto rate = op.attr().find("bias_rate");
     if (rate != op.attr().end() && rate->second.f() > 0) moved.insert(op.input(1));
   }
+  return moved;
+}
+
+int64_t CountParameters(const proto::Graph& graph) {
+  const std::set<std::string> moved = ListMovedBiases(graph);
   int64_t count = 0;
   ForVariables(graph, [&](const proto::Op& op, int64_t elements) {
     if (!moved.contains(op.name())) count += elements;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -35,6 +36,8 @@ proto::Graph BuildModel(const proto::Model& complete, std::string name = "");
 // biases of choices that a rule moves; and those that the computation of one token reads: of a
 // mixture, only the chosen experts count.
 int64_t CountParameters(const proto::Graph& graph);
+// The variables of such biases.
+std::set<std::string> ListMovedBiases(const proto::Graph& graph);
 int64_t CountActiveParameters(const proto::Model& complete, const proto::Graph& graph);
 
 }  // namespace oneflow

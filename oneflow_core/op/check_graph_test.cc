@@ -182,6 +182,19 @@ TEST_CASE("shape errors of unfused attention") {
         std::string::npos);
 }
 
+TEST_CASE("shape errors of biases of experts") {
+  const SampleInput y{{2, 2, 1, 8, 6}}, w{{4, 6, 10}}, offsets{{2, 2, 1, 3}, DType::kI32};
+  CHECK_THAT(ShapeError({"expert_linear", {y, w, offsets, {{4, 6}}}, {}}),
+             Catch::StartsWith("op op (expert_linear): bias f32[4,6] must have shape [4,10], a "
+                               "number for each expert and column of w f32[4,6,10]"));
+  CHECK_THAT(ShapeError({"expert_linear", {y, w, offsets, {{4, 10}, DType::kF64}}, {}}),
+             Catch::StartsWith("op op (expert_linear): bias f64[4,10] is read as f32 only; cast "
+                               "it"));
+  CHECK_THAT(ShapeError({"expert_linear_grad_bias", {y, {{2, 2, 1}, DType::kI32}}, {}}),
+             Catch::StartsWith("op op (expert_linear_grad_bias): dout f32[2,2,1,8,6] and offsets "
+                               "i32[2,2,1] must be [groups, batch, runs, slots, width]"));
+}
+
 TEST_CASE("shape errors of attention") {
   const SampleInput q{{2, 4, 6, 8}}, far{{2, 9, 6, 8}}, numbers{{2, 4}, DType::kI32};
   const SampleInput one{{1}, DType::kI32}, cache{{2, 2, 6, 9, 8}};

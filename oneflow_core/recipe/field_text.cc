@@ -318,19 +318,45 @@ std::vector<std::string> FlagWords(std::span<const Row> rows, const Message& mes
 }
 
 std::string FlagsText(std::span<const Row> rows, const Message& message) {
-  return absl::StrJoin(FlagWords(rows, message), " ");
+  std::vector<std::string> words = FlagWords(rows, message);
+  for (std::string& word : words) {
+    if (word.find_first_of(" ()") == word.npos) continue;
+    word =
+        absl::StrCat(word.substr(0, word.find('=') + 1), "'", word.substr(word.find('=') + 1), "'");
+  }
+  return absl::StrJoin(words, " ");
 }
+
+namespace {
+
+// Words between blanks; in quotes, a blank is a part of a word.
+std::vector<std::string> SplitWords(std::string_view text) {
+  std::vector<std::string> words(1);
+  bool quoted = false;
+  for (const char c : text) {
+    if (c == '\'') {
+      quoted = !quoted;
+    } else if (c != ' ' || quoted) {
+      words.back() += c;
+    } else if (!words.back().empty()) {
+      words.emplace_back();
+    }
+  }
+  if (words.back().empty()) words.pop_back();
+  return words;
+}
+
+}  // namespace
 
 absl::Status SetFields(std::span<const Row> rows, std::string_view flags,
                        google::protobuf::Message* message) {
-  for (const absl::string_view flag : absl::StrSplit(ToAbsl(flags), ' ', absl::SkipEmpty())) {
+  for (const std::string& flag : SplitWords(flags)) {
     const std::pair<std::string, std::string> parts = absl::StrSplit(flag, absl::MaxSplits('=', 1));
     const Row* row = parts.first.starts_with("--") ? FindRow(rows, parts.first.substr(2)) : nullptr;
     if (row == nullptr) {
-      return InputError(ToStd(flag), "is no choice",
-                        "write --NAME=VALUE of a choice that there is");
+      return InputError(flag, "is no choice", "write --NAME=VALUE of a choice that there is");
     }
-    const bool is_switch = flag.find('=') == absl::string_view::npos && IsSwitch(*row, *message);
+    const bool is_switch = flag.find('=') == flag.npos && IsSwitch(*row, *message);
     RETURN_IF_ERROR(SetField(*row, is_switch ? "true" : parts.second, message));
   }
   return absl::OkStatus();

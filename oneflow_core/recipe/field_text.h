@@ -42,7 +42,8 @@ bool IsSwitch(const Row& row, const google::protobuf::Message& message);
 std::vector<const Row*> DifferingRows(std::span<const Row> rows, const google::protobuf::Message& a,
                                       const google::protobuf::Message& b);
 
-// "--batch=8", "--schedule=gpipe": the fields that are there, as flags; and the same in one text.
+// "--batch=8", "--schedule=gpipe": the fields that are there, as flags; and the same in one text,
+// as a shell takes it: "--blocks='a(window=4),b'".
 std::vector<std::string> FlagWords(std::span<const Row> rows,
                                    const google::protobuf::Message& message);
 std::string FlagsText(std::span<const Row> rows, const google::protobuf::Message& message);

@@ -111,6 +111,11 @@ TEST_CASE("a pattern of blocks, and scaled frequencies, are printed as they are 
   check("blocks",
         {"none", "local(window=128),full", "5*local(theta=10000 window=1024),full",
          "2*a(rope_scaling=8,1,4,8192 qk_norm=true),b,a,*b", "3*dense(inner=96 experts=0),*moe"});
+  proto::Model model, copy;
+  REQUIRE(SetFields(ModelRows(), "--layers=4 --blocks='2*a(window=1 theta=5),b'", &model).ok());
+  CHECK(FlagsText(ModelRows(), model) == "--layers=4 --blocks='2*a(theta=5 window=1),b'");
+  REQUIRE(SetFields(ModelRows(), FlagsText(ModelRows(), model), &copy).ok());
+  CHECK(MessageDifferencer::Equals(model, copy));
   check("rope_scaling", {"none", "8,1,4,8192", "linear:8", "yarn:32,4096,32,1,exact",
                          "yarn:8,8192,32,1*1.5", "yarn:40,4096,1,1,exact*1"});
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/block_classes.h"
 #include "planning/recipe/make_plan.h"
 #include "planning/search/blocks_by_slice.h"
 #include "planning/search/evaluate.h"
@@ -28,19 +29,20 @@ absl::Status AddUnlessFixed(const std::string& choice, Fixes* fixes) {
 
 // The lower bound of the bytes of a candidate, by its short plan.
 absl::StatusOr<double> EstimateBytes(const SearchSpec& spec, const proto::Recipe& candidate) {
-  ASSIGN_OR_RETURN(const std::vector<int> slices,
+  ASSIGN_OR_RETURN(const std::vector<int> blocks,
                    BlocksBySlice(spec.source, CandidateRequest(spec.given, candidate)));
-  ASSIGN_OR_RETURN(const ShortCosts costs,
-                   MeasureShortPlan(spec.source, spec.given, FindShortSpec(spec.given, candidate)));
-  ASSIGN_OR_RETURN(const GroupCosts all, GroupCosts::Make(spec.given, candidate, {costs}, slices));
+  const BlockClasses classes = FindBlockClasses(spec.source.graph);
+  std::vector<ShortCosts> costs;  // of each class
+  for (int c = 0; c < classes.size(); ++c) {
+    ASSIGN_OR_RETURN(
+        costs.emplace_back(),
+        MeasureShortPlan(spec.source, spec.given, FindShortSpec(spec.given, candidate, c)));
+  }
+  ASSIGN_OR_RETURN(const GroupCosts all, GroupCosts::Make(spec.given, candidate, std::move(costs),
+                                                          CountClasses(classes.class_of, blocks)));
   double most = 0;
   for (int stage = 0; stage < all.stages(); ++stage) {
-    int blocks = 0;
-    for (size_t slice = static_cast<size_t>(stage); slice < slices.size();
-         slice += static_cast<size_t>(all.stages())) {
-      blocks += slices[slice];
-    }
-    most = std::max(most, all.Bytes(stage, {blocks}));
+    most = std::max(most, all.Bytes(stage, all.BlocksOfStage(stage)));
   }
   return most;
 }

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -21,6 +19,7 @@
 #include "oneflow_core/graph/block_classes.h"
 #include "oneflow_core/tensor/primitive.h"
 #include "oneflow_core/tensor/tensor_proto.h"
+#include "planning/recipe/shorten_model.h"
 
 namespace oneflow {
 namespace {
@@ -233,59 +232,29 @@ proto::Recipe ForOrder(proto::Recipe recipe, Mesh mesh) {
   return recipe;
 }
 
-// `graph` without the blocks from `kept` on: what reads the last block reads what the first of
-// those left out reads. Nothing where these are not one tensor each.
-std::optional<proto::Graph> KeepFirst(const proto::Graph& graph, int kept) {
-  std::map<std::string, int> block_of;
-  for (const proto::Op& op : graph.op()) block_of[op.name()] = op.has_block() ? op.block() : -1;
-  const auto find = [&](const std::string& tensor) {
-    const auto found = block_of.find(tensor.substr(0, tensor.find(':')));
-    return found == block_of.end() ? -1 : found->second;
-  };
-  proto::Graph result = graph;
-  result.clear_op();
-  std::set<std::string> passed, read;
-  std::vector<std::string*> readers;
-  for (const proto::Op& op : graph.op()) {
-    if (op.has_block() && op.block() >= kept) {
-      for (const std::string& input : op.input()) {
-        if (op.block() == kept && find(input) == kept - 1) passed.insert(input);
-      }
-      continue;
-    }
-    proto::Op* const copy = result.add_op();
-    *copy = op;
-    for (std::string& input : *copy->mutable_input()) readers.push_back(&input);
-  }
-  readers.push_back(result.mutable_loss());
-  for (std::string& output : *result.mutable_output()) readers.push_back(&output);
-  std::erase_if(readers, [&](const std::string* tensor) { return find(*tensor) < kept; });
-  for (const std::string* tensor : readers) read.insert(*tensor);
-  if (passed.size() != 1 || read.size() != 1) return std::nullopt;
-  for (std::string* tensor : readers) *tensor = *passed.begin();
-  return result;
-}
-
-// Leaves out blocks that are like others: of each class, a block that is not the first of the model
-// and has two behind it stands for them, for those at the ends have other neighbours. A graph that
-// states layouts stays as it is.
+// Leaves out blocks that are like others; the result says which ones stand for them. The blocks at
+// the ends of a model have other neighbours. A graph that states layouts stays whole.
 StandIns Shorten(proto::Graph* graph) {
-  constexpr int kBehind = 2;
   const BlockClasses classes = FindBlockClasses(*graph);
-  const std::vector<int>& class_of = classes.class_of;
-  std::vector<int> middle(classes.size(), 0);  // of each class; 0: all of its blocks are kept
-  for (int b = static_cast<int>(class_of.size()) - 1; b > 0; --b) middle[class_of[b]] = b;
-  const int kept =
-      middle.empty() ? 0 : *std::max_element(middle.begin(), middle.end()) + kBehind + 1;
-  if (kept >= static_cast<int>(class_of.size()) || graph->layout_size() > 0) return {};
-  std::optional<proto::Graph> few = KeepFirst(*graph, kept);
-  if (!few) return {};
-  *graph = *std::move(few);
-  StandIns stand_ins;
-  for (const int b : middle) {
-    if (b > 0) stand_ins[b] = 1;
+  const auto blocks = static_cast<int>(std::ssize(classes.class_of));
+  std::map<int, int> stand_in_of;  // by class
+  std::map<int, double> times;     // by block that is kept
+  for (int b = 0; b < blocks; ++b) {
+    const bool at_end = b == 0 || b + 2 >= blocks;
+    ++times[at_end ? b : stand_in_of.emplace(classes.class_of[b], b).first->second];
   }
-  for (int b = kept; b < static_cast<int>(class_of.size()); ++b) ++stand_ins[middle[class_of[b]]];
+  std::vector<int> kept;
+  StandIns stand_ins;
+  for (const auto& [block, count] : times) {
+    stand_ins[static_cast<int>(kept.size())] = count;
+    kept.push_back(block);
+  }
+  if (std::ssize(kept) == blocks || graph->layout_size() > 0) return {};
+  absl::StatusOr<proto::Graph> few = classes.size() == 1
+                                         ? WithBlocks(*graph, static_cast<int>(kept.size()))
+                                         : KeepBlocks(*graph, kept);
+  if (!few.ok()) return {};
+  *graph = *std::move(few);
   return stand_ins;
 }
 

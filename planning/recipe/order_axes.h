@@ -41,7 +41,7 @@ Mesh PlaceStages(const Graph& graph, const proto::Cluster& cluster, int64_t micr
 
 // Orders the axes of the request's mesh for its cluster, unless keep_axis_order says otherwise or
 // the cluster has one level: first those of a stage as they would stand if it were the only one,
-// then the position of the stages. Where many blocks are alike, the first ones of each class tell
+// then the position of the stages. Where many blocks are alike, few of each class tell
 // the order within a stage. Afterwards the recipe says keep_axis_order. The order depends on graph,
 // cluster, sizes of the axes and micro-batches alone, because the order of axes other than the
 // stages' changes bits. Adds a note where it is not the written one. `program`: the last one of the

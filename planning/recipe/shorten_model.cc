@@ -32,17 +32,9 @@ void Rename(const Names& names, std::string* tensor) {
   if (found != names.end()) *tensor = found->second + tensor->substr(op.size());
 }
 
-absl::Status CheckAlike(const proto::Graph& graph) {
-  const BlockClasses classes = FindBlockClasses(graph);
-  if (classes.size() < 2) return absl::OkStatus();
-  return InputError(absl::StrCat("block ", classes.FirstBlocks()[1]),
-                    "is not like block 0: a search measures few blocks and concludes from them to "
-                    "all",
-                    "compile it with flags of your own");
-}
-
 // "h.7.attn" of "h.3.attn": what rules by name say of a block's variables holds for its copy.
 std::string RenamedTo(const std::string& name, int from, int to) {
+  if (from == to) return name;
   const std::string number = absl::StrCat(".", from, ".");
   const size_t at = name.find(number);
   if (at == std::string::npos) return absl::StrCat(name, "@", to);
@@ -58,35 +50,36 @@ Names NamesBetween(const std::vector<const proto::Op*>& from,
 
 bool IsSource(const proto::Op& op) { return op.kind() == "variable" || op.kind() == "input"; }
 
-// The tensor that a block reads of what is before it, and the tensor of the block that is read
-// behind it. An input error where these are more than one each.
-absl::StatusOr<std::pair<std::string, std::string>> FindEnds(
-    const proto::Graph& graph, const std::vector<const proto::Op*>& block) {
+// What a block reads of the tensors that are computed before it, and its tensors that are read
+// behind it.
+struct Ends {
+  std::set<std::string> read, written;
+
+  // An input error where these are more than one each. `why`: that matters.
+  absl::Status CheckOneEach(const std::string& where, const std::string& why) const {
+    if (read.size() == 1 && written.size() == 1) return absl::OkStatus();
+    return InputError(
+        where,
+        absl::StrCat("reads ", read.size(), " tensors and writes ", written.size(), ": ", why),
+        "search a model of two blocks or more, which are alike");
+  }
+};
+
+std::map<int, Ends> FindEnds(const proto::Graph& graph) {
   std::map<std::string, const proto::Op*> ops;
   for (const proto::Op& op : graph.op()) ops[op.name()] = &op;
-  const auto find = [&](const std::string& tensor) {
-    const auto at = ops.find(tensor.substr(0, tensor.find(':')));
-    return at == ops.end() ? nullptr : at->second;
-  };
-  std::set<std::string> before, behind;
-  for (const proto::Op* op : block) {
-    for (const std::string& input : op->input()) {
-      const proto::Op* from = find(input);
-      if (from != nullptr && !from->has_block() && !IsSource(*from)) before.insert(input);
-    }
-  }
+  std::map<int, Ends> ends;
   for (const proto::Op& op : graph.op()) {
-    if (op.has_block()) continue;
     for (const std::string& input : op.input()) {
-      const proto::Op* from = find(input);
-      if (from != nullptr && from->has_block()) behind.insert(input);
+      const auto at = ops.find(input.substr(0, input.find(':')));
+      if (at == ops.end() || IsSource(*at->second)) continue;
+      const proto::Op& from = *at->second;
+      if (from.has_block() == op.has_block() && from.block() == op.block()) continue;
+      if (op.has_block()) ends[op.block()].read.insert(input);
+      if (from.has_block()) ends[from.block()].written.insert(input);
     }
   }
-  if (before.size() == 1 && behind.size() == 1) return std::pair(*before.begin(), *behind.begin());
-  return InputError("the only block",
-                    absl::StrCat("reads ", before.size(), " tensors and writes ", behind.size(),
-                                 ": a search of stages continues it with a tensor each"),
-                    "search a model of two blocks or more");
+  return ends;
 }
 
 // Copies of the last block until there are `blocks`, each behind the one before it.
@@ -97,11 +90,13 @@ absl::Status Lengthen(int blocks, proto::Graph* graph) {
     const auto& [block, ops] = *all.rbegin();
     // What the block reads of the one before it, its copy reads of the block.
     Names read;
-    std::pair<std::string, std::string> ends;  // of an only block: read, and written
+    Ends ends;  // of an only block
     if (all.size() > 1) {
       read = NamesBetween(std::next(all.rbegin())->second, ops);
     } else {
-      ASSIGN_OR_RETURN(ends, FindEnds(now, ops));
+      ends = FindEnds(now)[block];
+      RETURN_IF_ERROR(ends.CheckOneEach("the only block",
+                                        "a search of stages continues it with a tensor each"));
     }
     Names copied;
     for (const proto::Op* op : ops) copied[op->name()] = RenamedTo(op->name(), block, block + 1);
@@ -118,7 +113,7 @@ absl::Status Lengthen(int blocks, proto::Graph* graph) {
         const std::string before = input;
         Rename(copied, &input);
         if (input == before) Rename(read, &input);
-        if (before == ends.first) input = ends.second;
+        if (ends.read.contains(before)) input = *ends.written.begin();
       }
     }
     Rename(copied, graph->mutable_loss());
@@ -131,9 +126,57 @@ absl::Status Lengthen(int blocks, proto::Graph* graph) {
 
 int CountBlocks(const proto::Graph& graph) { return static_cast<int>(OpsByBlock(graph).size()); }
 
-absl::StatusOr<proto::Graph> WithBlocks(const proto::Graph& graph, int blocks) {
+absl::StatusOr<proto::Graph> KeepBlocks(const proto::Graph& graph, const std::vector<int>& kept) {
   const BlockOps all = OpsByBlock(graph);
-  RETURN_IF_ERROR(CheckAlike(graph));
+  std::map<int, int> numbers;
+  for (const int block : kept) numbers.emplace(block, static_cast<int>(numbers.size()));
+  // What stands for a tensor that a block left out writes, and the names of other blocks' ops.
+  Names written, names;
+  for (const auto& [block, ends] : FindEnds(graph)) {
+    if (numbers.contains(block)) continue;
+    RETURN_IF_ERROR(
+        ends.CheckOneEach(absl::StrCat("block ", block),
+                          "a search leaves out blocks of other classes with a tensor each"));
+    const std::string& read = *ends.read.begin();
+    const auto before = written.find(read);
+    written[*ends.written.begin()] = before == written.end() ? read : before->second;
+  }
+  for (const auto& [block, number] : numbers) {
+    for (const proto::Op* op : all.at(block))
+      names[op->name()] = RenamedTo(op->name(), block, number);
+  }
+  const auto rename = [&](std::string* tensor) {
+    const auto stands_in = written.find(*tensor);
+    if (stands_in != written.end()) *tensor = stands_in->second;
+    Rename(names, tensor);
+  };
+  proto::Graph result = graph;
+  result.clear_op();
+  for (const proto::Op& op : graph.op()) {
+    if (op.has_block() && !numbers.contains(op.block())) continue;
+    proto::Op& copy = *result.add_op();
+    copy = op;
+    for (std::string& input : *copy.mutable_input()) rename(&input);
+    if (!op.has_block()) continue;
+    copy.set_name(names.at(op.name()));
+    copy.set_block(numbers.at(op.block()));
+  }
+  rename(result.mutable_loss());
+  for (std::string& output : *result.mutable_output()) rename(&output);
+  return result;
+}
+
+absl::StatusOr<proto::Graph> WithBlocks(const proto::Graph& given, int blocks, int block_class) {
+  const BlockClasses classes = FindBlockClasses(given);
+  proto::Graph graph = given;
+  if (classes.size() > 1) {
+    std::vector<int> its;
+    for (int b = 0; b < std::ssize(classes.class_of); ++b) {
+      if (classes.class_of[b] == block_class) its.push_back(b);
+    }
+    ASSIGN_OR_RETURN(graph, KeepBlocks(given, its));
+  }
+  const BlockOps all = OpsByBlock(graph);
   const auto kept = std::next(all.begin(), std::min<int64_t>(blocks, std::ssize(all)) - 1);
   const Names behind = NamesBetween(all.rbegin()->second, kept->second);
   proto::Graph result = graph;

@@ -25,7 +25,7 @@ proto::Graph Gpt(int layers, bool full_form) {
   return BuildModel(config);
 }
 
-proto::Graph Llama(int layers, int experts) {
+proto::Model LlamaModel(int layers, int experts) {
   proto::Model config = MakeModel("family: 'llama'");
   config.set_layers(layers), config.set_heads(4), config.set_groups(2), config.set_head_dim(8);
   config.set_hidden(32), config.set_inner(64), config.set_sequence(16), config.set_vocab(64);
@@ -33,8 +33,10 @@ proto::Graph Llama(int layers, int experts) {
   config.set_qkv_bias(true), config.set_qk_norm(true);
   if (experts > 0)
     config.set_shared_inner(32), config.set_bias_rate(.001), config.set_z_loss_coeff(.001);
-  return BuildModel(config);
+  return config;
 }
+
+proto::Graph Llama(int layers, int experts) { return BuildModel(LlamaModel(layers, experts)); }
 
 // Each op as a text, by name: a builder's order of ops is not that of a graph that was lengthened.
 // How a weight of a projection is drawn depends on the number of layers.
@@ -102,26 +104,48 @@ std::string Error(const proto::Graph& graph, int blocks) {
   return std::string(ToStd(status.message()));
 }
 
-TEST_CASE("shorten model: blocks that differ are refused") {
-  const proto::Graph alike = Gpt(4, false);
-  const char* const text = "block 2: is not like block 0";
-  proto::Graph wider = alike;
-  FindOp(&wider, "h.2.mlp.fc.weight")->mutable_shape()->mutable_dim(1)->set_size(48);
-  CHECK_THAT(Error(wider, 2), Contains(text));
-  proto::Graph other_kind = alike;
-  FindOp(&other_kind, "h.2.ln_1")->set_kind("rms_norm");
-  CHECK_THAT(Error(other_kind, 2), Contains(text));
-  proto::Graph one_more = alike;
-  proto::Op* more = one_more.add_op();
-  more->set_name("h.2.more"), more->set_kind("gelu"), more->add_input("h.2.mlp.add");
-  more->set_block(2);
-  CHECK_THAT(Error(one_more, 2), Contains(text));
-  proto::Graph other_attribute = alike;
-  (*FindOp(&other_attribute, "h.2.attn.core")->mutable_attr())["window"].set_i(4);
-  CHECK_THAT(Error(other_attribute, 2), Contains(text));
-  proto::Graph other_source = alike;
-  FindOp(&other_source, "h.2.attn.add")->set_input(0, "h.0.mlp.add");
-  CHECK_THAT(Error(other_source, 2), Contains(text));
+// Five blocks of which the first and the fourth have no experts, and one has a window.
+proto::Graph Patterned() {
+  proto::Model config = LlamaModel(5, 4);
+  proto::BlockPattern& pattern = *config.mutable_blocks();
+  pattern.add_classes()->mutable_numbers()->set_experts(0);
+  pattern.add_classes();
+  pattern.add_classes()->mutable_numbers()->set_window(4);
+  for (const int index : {0, 1, 2, 0, 1}) {
+    proto::BlockPattern::Run& run = *pattern.add_run();
+    run.set_index(index), run.set_count(1);
+  }
+  return BuildModel(config);
+}
+
+TEST_CASE("shorten model: of blocks that differ, those of a class stay alone") {
+  for (const int blocks : {1, 2, 3, 7}) {
+    INFO(blocks << " blocks");
+    proto::Model windows = LlamaModel(blocks, 4);
+    windows.set_window(4);
+    CHECK(Texts(*WithBlocks(Patterned(), blocks, 0)) == Texts(Llama(blocks, 0)));
+    CHECK(Texts(*WithBlocks(Patterned(), blocks, 1)) == Texts(Llama(blocks, 4)));
+    CHECK(Texts(*WithBlocks(Patterned(), blocks, 2)) == Texts(BuildModel(windows)));
+  }
+}
+
+TEST_CASE("shorten model: any blocks stay alone") {
+  const proto::Graph graph = Patterned();
+  CHECK(Texts(*KeepBlocks(graph, {0, 1, 2, 3, 4})) == Texts(graph));
+  CHECK(Texts(*KeepBlocks(graph, {0, 3})) == Texts(Llama(2, 0)));
+  CHECK(Texts(*KeepBlocks(graph, {1, 4})) == Texts(Llama(2, 4)));
+  proto::Graph plain = Gpt(4, false);
+  plain.set_loss("h.3.mlp.add");
+  CHECK(KeepBlocks(plain, {0, 3})->loss() == "h.1.mlp.add");
+  CHECK(KeepBlocks(plain, {0, 2})->loss() == "h.1.mlp.add");
+}
+
+TEST_CASE("shorten model: a block that reads several tensors cannot be left out") {
+  proto::Graph graph = Gpt(4, false);
+  FindOp(&graph, "h.2.attn.add")->set_input(0, "h.0.mlp.add");
+  const char* const text = "block 2: reads 2 tensors and writes 1: a search leaves out blocks";
+  CHECK_THAT(Error(graph, 2), Contains(text));
+  CHECK(KeepBlocks(graph, {0, 1, 2}).ok());
 }
 
 TEST_CASE("shorten model: an only block that reads several tensors does not tell of a next one") {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "oneflow_core/graph/block_classes.h"
 #include "planning/search/draw_for_test.h"
 #include "planning/search/formula.h"
 
@@ -34,15 +35,17 @@ class Bounds {
                std::map<std::string, Worst>* worst) {
     const std::string text = Describe(spec_, candidate);
     std::vector<const ShortCosts*> one;
-    for (const std::string_view policy : kPolicies) {
-      const absl::StatusOr<ShortCosts>& costs =
-          Costs(OneDeviceSpec(spec_.given, WithPolicy(candidate, policy)));
-      INFO(text << costs.status().message());
-      REQUIRE(costs.ok());
-      one.push_back(&*costs);
+    const ClassCounts blocks = FindBlockClasses(spec_.source.graph).CountBlocks();
+    for (int c = 0; c < std::ssize(blocks); ++c) {
+      for (const std::string_view policy : kPolicies) {
+        const absl::StatusOr<ShortCosts>& costs =
+            Costs(OneDeviceSpec(spec_.given, WithPolicy(candidate, policy), c));
+        INFO(text << costs.status().message());
+        REQUIRE(costs.ok());
+        one.push_back(&*costs);
+      }
     }
-    const int blocks = FindModelShape(spec_.source.graph).blocks;
-    Check(FindLeastSeconds(spec_.given, candidate, *one[0], blocks), step.seconds, "seconds", text,
+    Check(FindLeastSeconds(spec_.given, candidate, one, blocks), step.seconds, "seconds", text,
           worst);
     Check(FindLeastBytes(spec_.given, candidate, one, blocks), step.Most(), "bytes", text, worst);
   }
@@ -82,14 +85,13 @@ TEST_CASE("bounds: casts of weights that are gathered for each use are not kept"
   }
 }
 
-TEST_CASE("bounds: no plan takes less than the least costs say") {
-  const int want = std::getenv("ONEFLOW_TEST_FULL") == nullptr ? 48 : 2000;
+void CompareDrawn(const DrawnRange& range, int want) {
   const char* const seed = std::getenv("ONEFLOW_SEARCH_SEED");
   Dice dice(seed == nullptr ? 1 : std::atoi(seed));
   std::map<std::string, Worst> worst;
   int compared = 0, refused = 0;
   while (compared < want) {
-    const SearchSpec spec = DrawSpec({}, &dice);
+    const SearchSpec spec = DrawSpec(range, &dice);
     const absl::StatusOr<std::vector<proto::Recipe>> groups = ListGroups(spec);
     if (!groups.ok()) continue;  // a batch that is too small for these devices
     Bounds bounds(spec);
@@ -108,6 +110,15 @@ TEST_CASE("bounds: no plan takes less than the least costs say") {
   for (const auto& [what, w] : worst) {
     std::printf("%s: at most %.4f: %s\n", what.c_str(), w.ratio, w.where.c_str());
   }
+}
+
+TEST_CASE("bounds: no plan takes less than the least costs say") {
+  CompareDrawn({}, std::getenv("ONEFLOW_TEST_FULL") == nullptr ? 48 : 2000);
+}
+
+TEST_CASE("bounds: nor does one of a model whose blocks differ") {
+  CompareDrawn({.least_blocks = 2, .patterned = true},
+               std::getenv("ONEFLOW_TEST_FULL") == nullptr ? 24 : 1000);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "oneflow_core/base/parse_text.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/device_memory.h"
+#include "oneflow_core/graph/block_classes.h"
 #include "oneflow_core/model/annotate_queues.h"
 #include "oneflow_core/model/model.h"
 #include "planning/search/blocks_by_slice.h"
@@ -40,7 +41,28 @@ proto::Graph DrawGpt(int64_t layers, int64_t hidden, int64_t sequence, Dice* dic
   return BuildModel(config);
 }
 
-proto::Graph DrawLlama(int64_t layers, int64_t hidden, int64_t sequence, bool mixture, Dice* dice) {
+// Some blocks with a window, or without experts.
+proto::BlockPattern DrawPattern(const proto::Model& config, Dice* dice) {
+  proto::BlockPattern blocks;
+  proto::Model& numbers = *blocks.add_classes()->mutable_numbers();
+  blocks.add_classes();
+  if (config.experts() > 0) {
+    numbers.set_experts(0);
+    numbers.set_inner(config.hidden() * dice->One<int64_t>({2, 4}));
+  } else {
+    numbers.set_window(config.sequence() / dice->One<int64_t>({2, 4}));
+  }
+  const bool ahead = dice->Chance(.3);
+  proto::BlockPattern::Run& first = *blocks.add_run();
+  first.set_count(1 + dice->Below(ahead ? std::max<int64_t>(1, config.layers() / 6) : 5));
+  proto::BlockPattern::Run& others = *blocks.add_run();
+  others.set_index(1);
+  others.set_count(ahead ? 0 : 1);
+  return blocks;
+}
+
+proto::Graph DrawLlama(int64_t layers, int64_t hidden, int64_t sequence, bool mixture,
+                       bool patterned, Dice* dice) {
   proto::Model config = MakeModel(absl::StrCat("family: 'llama' head_dim: 64 hidden: ", hidden));
   config.set_layers(layers), config.set_sequence(sequence);
   config.set_head_dim(dice->One<int64_t>({64, 128}));
@@ -55,6 +77,7 @@ proto::Graph DrawLlama(int64_t layers, int64_t hidden, int64_t sequence, bool mi
     if (dice->Chance(.5)) config.set_slots(1.25), config.set_slot_groups(config.experts());
     if (dice->Chance(.3)) config.set_shared_inner(hidden);
   }
+  if (patterned) *config.mutable_blocks() = DrawPattern(config, dice);
   return BuildModel(config);
 }
 
@@ -106,9 +129,9 @@ SearchSpec DrawSpec(const DrawnRange& range, Dice* dice) {
   const int64_t hidden =
       cpu ? dice->One<int64_t>({256, 512}) : dice->One<int64_t>({256, 512, 1024, 1536, 2048});
   const int64_t sequence = cpu ? 512 : dice->One<int64_t>({512, 1024, 2048, 4096});
-  const int64_t kind = dice->Below(3);
+  const int64_t kind = range.patterned ? 1 + dice->Below(2) : dice->Below(3);
   spec.source = {kind == 0 ? DrawGpt(layers, hidden, sequence, dice)
-                           : DrawLlama(layers, hidden, sequence, kind == 2, dice),
+                           : DrawLlama(layers, hidden, sequence, kind == 2, range.patterned, dice),
                  "",
                  {}};
   PlanRequest& given = spec.given;
@@ -157,7 +180,8 @@ proto::Recipe DrawCandidate(const SearchSpec& spec, const std::vector<proto::Rec
 std::string Describe(const SearchSpec& spec, const proto::Recipe& candidate) {
   const PlanRequest& given = spec.given;
   const ModelShape shape = FindModelShape(spec.source.graph);
-  return absl::StrCat(spec.source.graph.name(), " of ", shape.blocks, " blocks, sequence ",
+  return absl::StrCat(spec.source.graph.name(), " of ", shape.blocks, " blocks (",
+                      FindBlockClasses(spec.source.graph).PatternText(), "), sequence ",
                       shape.sequence, ", batch ", given.recipe.batch(),
                       given.recipe.precision() == proto::BF16 ? "" : ", f32", " on ",
                       given.cluster.name(), ": ", CandidateFlags(candidate));
@@ -169,10 +193,8 @@ std::vector<int> SlicesForTest(const SearchSpec& spec, const proto::Recipe& cand
   return slices.ok() ? *slices : std::vector<int>();
 }
 
-std::vector<int> BlocksOfStages(const std::vector<int>& slices, int stages) {
-  std::vector<int> blocks(stages, 0);
-  for (size_t s = 0; s < slices.size(); ++s) blocks[s % stages] += slices[s];
-  return blocks;
+std::vector<ClassCounts> ClassesForTest(const SearchSpec& spec, const std::vector<int>& slices) {
+  return CountClasses(FindBlockClasses(spec.source.graph).class_of, slices);
 }
 
 double DraftedStep::Most() const { return *std::max_element(bytes.begin(), bytes.end()); }

@@ -42,9 +42,11 @@ SearchSpec SpecForTest(const std::string& model, const std::string& cluster,
 struct DrawnRange {
   int least_blocks = 1, most_blocks = 12;
   std::vector<int64_t> devices = {1, 2, 3, 4, 5, 6, 8, 12, 13, 16, 24, 32, 48, 64};
+  bool patterned = false;  // models whose blocks differ
 };
 
-// A GPT, a model with groups of heads, or a mixture; its cluster, batch, precision and devices.
+// A GPT, a model with groups of heads, or a mixture; or a model of two classes of blocks: some with
+// a window, or some without experts. Its cluster, batch, precision and devices.
 SearchSpec DrawSpec(const DrawnRange& range, Dice* dice);
 // A candidate of one of these groups with some policy for each block.
 proto::Recipe DrawCandidate(const SearchSpec& spec, const std::vector<proto::Recipe>& groups,
@@ -52,9 +54,9 @@ proto::Recipe DrawCandidate(const SearchSpec& spec, const std::vector<proto::Rec
 // "llama of 7 blocks, ... on h100: --mesh=...", for people.
 std::string Describe(const SearchSpec& spec, const proto::Recipe& candidate);
 
-// Blocks of each slice along the pipe, and of each stage.
+// Blocks of each slice along the pipe; those of each class.
 std::vector<int> SlicesForTest(const SearchSpec& spec, const proto::Recipe& candidate);
-std::vector<int> BlocksOfStages(const std::vector<int>& slices, int stages);
+std::vector<ClassCounts> ClassesForTest(const SearchSpec& spec, const std::vector<int>& slices);
 
 struct DraftedStep {
   double seconds = 0;

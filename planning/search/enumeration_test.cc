@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "oneflow_core/cost/device_memory.h"
+#include "oneflow_core/model/annotate_queues.h"
 #include "oneflow_core/model/model.h"
 #include "planning/search/draw_for_test.h"
 #include "planning/search/enumerate_for_test.h"
@@ -31,8 +32,28 @@ GraphSource MakeLlama() {
   return {BuildModel(config), "llama.textproto", {}};
 }
 
+// Three blocks, of which the first has no experts and the last a window.
+GraphSource MakePatterned() {
+  proto::Model config = MakeModel("family: 'llama' experts: 4 aux_loss_coeff: 0");
+  config.set_layers(3), config.set_heads(8), config.set_groups(4), config.set_head_dim(128);
+  config.set_hidden(1024), config.set_inner(1024), config.set_vocab(8192),
+      config.set_sequence(2048);
+  proto::BlockPattern& pattern = *config.mutable_blocks();
+  proto::Model& dense = *pattern.add_classes()->mutable_numbers();
+  dense.set_experts(0), dense.set_inner(4096);
+  pattern.add_classes();
+  pattern.add_classes()->mutable_numbers()->set_window(512);
+  for (int index = 0; index < 3; ++index) {
+    proto::BlockPattern::Run& run = *pattern.add_run();
+    run.set_count(1), run.set_index(index);
+  }
+  return {BuildModel(config), "patterned.textproto", {}};
+}
+
 // What the blocks may do: all the same, or one block of a stage more than the others.
 const std::vector<std::string> kFewChoices = {"none", "attention", "full", "full:1"};
+const std::vector<std::string> kPatternedChoices = {"none",   "attention", "full",
+                                                    "full@a", "full@b",    "full@c"};
 const std::vector<std::string> kChoices = {"none",        "attention",   "selective", "full",
                                            "attention:1", "selective:1", "full:1"};
 
@@ -87,18 +108,26 @@ TEST_CASE("the search finds the best of all plans of a space") {
     GraphSource source;
     std::string cluster;
     int64_t devices, batch;
+    bool patterned = false;
   };
-  std::vector<Case> cases = {{MakeGpt(2), "a100", 4, 8}};
+  std::vector<Case> cases = {{MakeGpt(2), "a100", 4, 8}, {MakePatterned(), "h100", 2, 4, true}};
   if (every_case) {
-    cases = {{MakeGpt(4), "a100", 8, 16},   {MakeGpt(4), "h100", 8, 16},
-             {MakeGpt(4), "v100", 8, 16},   {MakeLlama(), "a100", 8, 8},
-             {MakeLlama(), "h100", 16, 16}, {MakeLlama(), "v100", 8, 16}};
+    cases = {{MakeGpt(4), "a100", 8, 16},           {MakeGpt(4), "h100", 8, 16},
+             {MakeGpt(4), "v100", 8, 16},           {MakeLlama(), "a100", 8, 8},
+             {MakeLlama(), "h100", 16, 16},         {MakeLlama(), "v100", 8, 16},
+             {MakePatterned(), "a100", 4, 8, true}, {MakePatterned(), "h100", 4, 4, true}};
   }
   for (const Case& each : cases) {
     constexpr int64_t kAmple = int64_t{1} << 40;
     SearchSpec spec = MakeSpec(each.source, each.cluster, each.devices, each.batch, kAmple);
-    const std::vector<FoundPlan> all = EnumerateForTest(spec, every_case ? kChoices : kFewChoices);
-    CHECK(all.size() >= (every_case ? 500 : 200));
+    if (each.patterned) {
+      spec.given.imbalance = kUsualImbalance;
+      REQUIRE(AddFixes("--fix=", "schedule=1f1b", &spec.fixed).ok());
+    }
+    const std::vector<FoundPlan> all = EnumerateForTest(spec, each.patterned ? kPatternedChoices
+                                                              : every_case   ? kChoices
+                                                                             : kFewChoices);
+    CHECK(all.size() >= (each.patterned ? 20 : every_case ? 500 : 200));
     Compare(spec, all);
     SetUsableBytes(FindQuarter(all), spec.given.cluster.mutable_device());
     Compare(spec, all);

@@ -53,12 +53,10 @@ TEST_CASE("evaluate: short plans have the largest of unequal data parts") {
     const absl::StatusOr<ShortCosts> costs =
         MeasureShortPlan(spec.source, spec.given, FindShortSpec(spec.given, group));
     REQUIRE((step.ok() && costs.ok()));
-    const std::vector<int> slices = SlicesForTest(spec, group);
+    const std::vector<ClassCounts> slices = ClassesForTest(spec, SlicesForTest(spec, group));
     const absl::StatusOr<GroupCosts> all = GroupCosts::Make(spec.given, group, {*costs}, slices);
     REQUIRE(all.ok());
-    std::vector<PolicyCounts> counts;
-    for (const int blocks : slices) counts.push_back({blocks});
-    CHECK(*all->StepSeconds(counts) == Approx(step->seconds).epsilon(.02));
+    CHECK(*all->StepSeconds(slices) == Approx(step->seconds).epsilon(.02));
   }
 }
 

@@ -48,34 +48,41 @@ struct Errors {
   }
 };
 
-// The counts of a stage: one policy, or a mix of two.
-PolicyCounts DrawCounts(int blocks, int one, int two, Dice* dice) {
-  PolicyCounts counts(std::size(kPolicies), 0);
-  const int part = one == two ? 0 : static_cast<int>(dice->Below(blocks + 1));
-  counts[one] += blocks - part;
-  counts[two] += part;
+// The counts of a stage: of each class, one policy or a mix of two.
+KindCounts DrawCounts(const ClassCounts& blocks, int one, int two, Dice* dice) {
+  KindCounts counts(blocks.size() * std::size(kPolicies), 0);
+  for (size_t c = 0; c < blocks.size(); ++c) {
+    const int part = one == two ? 0 : static_cast<int>(dice->Below(blocks[c] + 1));
+    counts[c * std::size(kPolicies) + one] += blocks[c] - part;
+    counts[c * std::size(kPolicies) + two] += part;
+  }
   return counts;
 }
 
-TEST_CASE("extrapolation: short plans tell of drafts") {
-  const int want = std::getenv("ONEFLOW_TEST_FULL") == nullptr ? 12 : 200;
+// Of candidates that are drawn. What is said to take or need more than it does may hide a plan.
+// Of the errors of seconds, the median is `median` at most, and `far` are above 2 %.
+void Compare(const DrawnRange& range, int want, double median, double far) {
   const char* const seed = std::getenv("ONEFLOW_SEARCH_SEED");
   Dice dice(seed == nullptr ? 1 : std::atoi(seed));
   Errors seconds, bytes;
   int refused = 0;  // of short plans
   for (int compared = 0; compared < want;) {
-    const SearchSpec spec = DrawSpec({.least_blocks = 12, .most_blocks = 48}, &dice);
+    const SearchSpec spec = DrawSpec(range, &dice);
     const absl::StatusOr<std::vector<proto::Recipe>> groups = ListGroups(spec);
     if (!groups.ok()) continue;  // a batch that is too small for these devices
     for (int i = 0; i < kCandidatesOfSpec && compared < want; ++i) {
       proto::Recipe candidate = DrawCandidate(spec, *groups, &dice);
       const int stages = FindMesh(candidate).stages();
-      const std::vector<int> slices = SlicesForTest(spec, candidate);
-      const std::vector<int> blocks = BlocksOfStages(slices, stages);
+      const std::vector<ClassCounts> slices = ClassesForTest(spec, SlicesForTest(spec, candidate));
+      const int classes = static_cast<int>(std::ssize(slices[0]));
+      std::vector<ClassCounts> blocks(stages, ClassCounts(classes, 0));
+      for (size_t s = 0; s < slices.size(); ++s) {
+        for (int c = 0; c < classes; ++c) blocks[s % stages][c] += slices[s][c];
+      }
       const int one = static_cast<int>(dice.Below(std::size(kPolicies)));
       const int two = dice.Chance(.5) ? one : static_cast<int>(dice.Below(std::size(kPolicies)));
-      std::vector<PolicyCounts> counts;
-      for (const int n : blocks) counts.push_back(DrawCounts(n, one, two, &dice));
+      std::vector<KindCounts> counts;
+      for (const ClassCounts& n : blocks) counts.push_back(DrawCounts(n, one, two, &dice));
       const bool gathers = candidate.recompute().gather();
       *candidate.mutable_recompute() = MakeRecompute(counts, slices, gathers);
       const absl::StatusOr<DraftedStep> step = DraftStep(spec, candidate);
@@ -83,15 +90,20 @@ TEST_CASE("extrapolation: short plans tell of drafts") {
       std::vector<ShortCosts> measured;
       const std::string text = Describe(spec, candidate);
       INFO(text);
-      for (const std::string_view policy : kPolicies) {
+      const size_t kinds = classes * std::size(kPolicies);
+      while (measured.size() < kinds) {
+        const size_t k = measured.size();
+        const proto::Recipe with =
+            WithPolicy(candidate, kPolicies[k % std::size(kPolicies)], gathers);
+        const ShortPlanSpec short_spec =
+            FindShortSpec(spec.given, with, static_cast<int>(k / std::size(kPolicies)));
         const absl::StatusOr<ShortCosts> costs =
-            MeasureShortPlan(spec.source, spec.given,
-                             FindShortSpec(spec.given, WithPolicy(candidate, policy, gathers)));
+            MeasureShortPlan(spec.source, spec.given, short_spec);
         // Processes of a CPU may hold the plan's devices, and not those of the short plan.
         if (!costs.ok()) break;
         measured.push_back(*costs);
       }
-      if (measured.size() < std::size(kPolicies)) {
+      if (measured.size() < kinds) {
         ++refused;
         continue;
       }
@@ -116,15 +128,26 @@ TEST_CASE("extrapolation: short plans tell of drafts") {
   }
   seconds.Print("seconds");
   bytes.Print("bytes");
-  // What is said to take or need more than it does may hide a plan.
   std::printf("above 2 %%: seconds %.1f %%; above 3 %%: bytes %.1f %%\n",
               100 * seconds.ShareAbove(.02), 100 * bytes.ShareAbove(.03));
   // Few candidates are far off (docs/results/), so these say nothing of a mean.
   CHECK(refused <= 1 + want / 20);
-  CHECK(seconds.Median() <= .01);
-  CHECK(seconds.ShareAbove(.02) <= .15);
+  CHECK(seconds.Median() <= median);
+  CHECK(seconds.ShareAbove(.02) <= far);
   CHECK(bytes.Median() <= .01);
   CHECK(bytes.ShareAbove(.03) <= .35);
+}
+
+TEST_CASE("extrapolation: short plans tell of drafts") {
+  const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
+  Compare({.least_blocks = 12, .most_blocks = 48}, full ? 200 : 12, .01, .15);
+}
+
+// What exchanges of one class cannot hide, computation of another may, which their mean leaves out:
+// so a mixture beside dense blocks is said to take a few per cent more than it does.
+TEST_CASE("extrapolation: those of each class of blocks tell of models that have several") {
+  const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
+  Compare({.least_blocks = 12, .most_blocks = 48, .patterned = true}, full ? 200 : 2, .04, .6);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -234,6 +235,25 @@ void AddDifference(const StageCosts& less, const StageCosts& more, StageCosts* t
   }
 }
 
+void AddShare(double share, const Linear& from, Linear* to) {
+  to->fixed += share * from.fixed;
+  to->block += share * from.block;
+}
+
+// What a formula plan reads of a slice; of what comes and goes, the most of any kind.
+void AddShare(double share, const StageCosts& from, StageCosts* to) {
+  for (Linear LinearTasks::*task : kTasks) {
+    AddShare(share, from.spans.*task, &(to->spans.*task));
+  }
+  for (Linear StageCosts::*part :
+       {&StageCosts::resident, &StageCosts::sums, &StageCosts::saved, &StageCosts::kept}) {
+    AddShare(share, from.*part, &(to->*part));
+  }
+  for (double Transients::*part : kTransients) {
+    to->transients.*part = std::max(to->transients.*part, from.transients.*part);
+  }
+}
+
 // Micro-batches of which a stage holds activations at once, as a rule; of zero bubble, with
 // warm-ups that fill the pipe.
 double CountHeldAtOnce(const proto::Recipe& group, int stages, int stage) {
@@ -319,8 +339,8 @@ FormulaPlan FindFormulaPlan(const proto::Recipe& group, const std::vector<ShortC
   return plan;
 }
 
-ShortPlanSpec OneDeviceSpec(const PlanRequest& given, const proto::Recipe& group) {
-  ShortPlanSpec spec = FindShortSpec(given, group);
+ShortPlanSpec OneDeviceSpec(const PlanRequest& given, const proto::Recipe& group, int block_class) {
+  ShortPlanSpec spec = FindShortSpec(given, group, block_class);
   Mesh mesh = FindMesh(group);
   const int64_t parts = int64_t{FindDegree(mesh, "data")} * FindDegree(mesh, "expert");
   spec.sequences = FindMostSequences(spec.sequences, 1, parts);
@@ -343,34 +363,47 @@ ShortPlanSpec OneDeviceSpec(const PlanRequest& given, const proto::Recipe& group
 }
 
 double FindLeastBytes(const PlanRequest& given, const proto::Recipe& group,
-                      const std::vector<const ShortCosts*>& one, int blocks) {
+                      const std::vector<const ShortCosts*>& one, const ClassCounts& blocks) {
   const int stages = FindMesh(group).stages();
   const auto m = static_cast<double>(group.micro_batches());
-  std::vector<ShortCosts> costs;  // by policy
-  for (const ShortCosts* policy : one) costs.push_back(Divided(given, group, *policy, kSpare));
-  // A stage of n blocks needs fixed + n * block bytes. So many bytes have room for
-  // (bytes - fixed) / block blocks on each stage, and for all blocks of the model together.
+  const double all = std::accumulate(blocks.begin(), blocks.end(), 0);
+  const size_t policies = one.size() / blocks.size();
+  std::vector<ShortCosts> costs;  // by kind
+  for (const ShortCosts* kind : one) costs.push_back(Divided(given, group, *kind, kSpare));
+  // A stage of n blocks that are alike needs fixed + n * block bytes. So many bytes have room for
+  // (bytes - fixed) / block blocks on each stage, and for all blocks of the model together. Where
+  // blocks differ, one counts as the part of a mean block that it is at least, on any stage.
   double parts = 0, fixed_parts = 0;
+  std::vector<double> least(blocks.size(), std::numeric_limits<double>::infinity());  // by class
   for (int s = 0; s < stages; ++s) {
-    double block = std::numeric_limits<double>::infinity(), fixed = block;
-    for (const ShortCosts& policy : costs) {
-      const bool last = s + 1 == stages;
-      const StageCosts& slice = last ? policy.last : s == 0 ? policy.first : policy.middle;
-      block = std::min(
-          block, slice.resident.block + HeldByBlock(slice, m, std::min<double>(m, stages - s)));
+    std::vector<double> block(blocks.size(), std::numeric_limits<double>::infinity());
+    double mean = 0, fixed = std::numeric_limits<double>::infinity();
+    const bool last = s + 1 == stages;
+    for (size_t kind = 0; kind < costs.size(); ++kind) {
+      const StageCosts& slice = last     ? costs[kind].last
+                                : s == 0 ? costs[kind].first
+                                         : costs[kind].middle;
+      double& its = block[kind / policies];
+      its = std::min(its,
+                     slice.resident.block + HeldByBlock(slice, m, std::min<double>(m, stages - s)));
       const double head = std::max(
           {slice.saved.fixed, slice.saved.fixed + slice.transients.head, slice.transients.last});
       fixed = std::min(fixed, slice.resident.fixed + (last ? head : 0));
     }
-    if (block <= 0) return 0;  // what rests in the host's memory is not known
-    parts += 1 / block;
-    fixed_parts += fixed / block;
+    for (size_t c = 0; c < blocks.size(); ++c) mean += blocks[c] / all * block[c];
+    if (mean <= 0) return 0;  // what rests in the host's memory is not known
+    for (size_t c = 0; c < blocks.size(); ++c) least[c] = std::min(least[c], block[c] / mean);
+    parts += 1 / mean;
+    fixed_parts += fixed / mean;
   }
-  return (blocks + fixed_parts) / parts / (1 + kUneven);
+  double counted = 0;
+  for (size_t c = 0; c < blocks.size(); ++c) counted += blocks[c] * least[c];
+  return (counted + fixed_parts) / parts / (1 + kUneven);
 }
 
 ShortCosts FindLikelyCosts(const PlanRequest& given, const ModelShape& shape,
-                           const proto::Recipe& group, const ShortCosts& one) {
+                           const proto::Recipe& all, const ShortCosts& one) {
+  const proto::Recipe group = shape.experts > 0 ? all : WithoutExperts(all);
   ShortCosts likely = Divided(given, group, one, {});
   const Degree parts(FindMesh(group));
   const Exchanges exchanges(given, shape, group);
@@ -395,6 +428,22 @@ ShortCosts FindLikelyCosts(const PlanRequest& given, const ModelShape& shape,
   return likely;
 }
 
+std::vector<ShortCosts> FindMeanCosts(const std::vector<ShortCosts>& likely,
+                                      const ClassCounts& blocks) {
+  const size_t policies = likely.size() / blocks.size();
+  if (blocks.size() == 1) return likely;
+  const double all = std::accumulate(blocks.begin(), blocks.end(), 0);
+  std::vector<ShortCosts> mean(policies);
+  for (size_t kind = 0; kind < likely.size(); ++kind) {
+    const double share = blocks[kind / policies] / all;
+    const ShortCosts& from = likely[kind];
+    ShortCosts& to = mean[kind % policies];
+    AddShare(share, from.each_step, &to.each_step);
+    for (StageCosts ShortCosts::*slice : kSlices) AddShare(share, from.*slice, &(to.*slice));
+  }
+  return mean;
+}
+
 ShortCosts WithOtherPolicy(const ShortCosts& measured, const ShortCosts& likely,
                            const ShortCosts& likely_other) {
   ShortCosts result = measured;
@@ -404,22 +453,32 @@ ShortCosts WithOtherPolicy(const ShortCosts& measured, const ShortCosts& likely,
   return result;
 }
 
-double FindLeastSeconds(const PlanRequest& given, const proto::Recipe& group, const ShortCosts& one,
-                        int blocks) {
+double FindLeastSeconds(const PlanRequest& given, const proto::Recipe& group,
+                        const std::vector<const ShortCosts*>& one, const ClassCounts& blocks) {
   const Mesh mesh = FindMesh(group);
   const double parts = Degree(mesh).of_work();
-  const LinearTasks& tasks = one.last.spans;
-  const double block = tasks.forward.block + tasks.backward.block + tasks.weights.block;
-  const double fixed = tasks.forward.fixed + tasks.backward.fixed + tasks.weights.fixed;
-  const double all = blocks * block + std::max(0.0, fixed);
+  std::vector<double> seconds;  // of each block of the model
+  double all = 0, fixed = std::numeric_limits<double>::infinity();
+  for (size_t c = 0; c < blocks.size(); ++c) {
+    const LinearTasks& tasks = one[c * (one.size() / blocks.size())]->last.spans;
+    const double block = tasks.forward.block + tasks.backward.block + tasks.weights.block;
+    fixed = std::min(fixed, tasks.forward.fixed + tasks.backward.fixed + tasks.weights.fixed);
+    all += blocks[c] * block;
+    seconds.insert(seconds.end(), blocks[c], block);
+  }
+  all += std::max(0.0, fixed);
+  std::sort(seconds.begin(), seconds.end());
   const int stages = mesh.stages();
   const auto m = static_cast<double>(group.micro_batches()), p = static_cast<double>(stages);
-  const double chunks = group.chunks();
+  // The first chunk of a stage may have its shortest blocks.
+  const double chunks = group.chunks() == 1 ? 1 : group.chunks() * seconds.back() / seconds.front();
   const double together = group.schedule() == "zero_bubble"
                               ? m * all / p
                               : all / (chunks * (1 - std::pow(1 - 1 / (chunks * m), p)));
-  const int most = (blocks + stages - 1) / stages;  // some stage has as many
-  return SpareSeconds(given, parts) / parts * std::max(together, m * most * block);
+  // Some stage has as many blocks as all stages have on average, if only the shortest.
+  const auto most = (std::ssize(seconds) + stages - 1) / stages;
+  const double longest = std::accumulate(seconds.begin(), seconds.begin() + most, 0.0);
+  return SpareSeconds(given, parts) / parts * std::max(together, m * longest);
 }
 
 }  // namespace oneflow

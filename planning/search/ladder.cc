@@ -7,6 +7,7 @@
 #include "compiler/compile.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/device_memory.h"
+#include "planning/recipe/shorten_model.h"
 #include "planning/search/blocks_by_slice.h"
 #include "planning/search/formula.h"
 #include "planning/search/ordinary.h"
@@ -22,32 +23,24 @@ constexpr double kFormulaBytesError = 0.05;
 
 constexpr size_t kAllPolicies = std::size(kPolicies);
 
-std::vector<int> ByStage(const std::vector<int>& slices, const proto::Recipe& group) {
-  std::vector<int> blocks(FindMesh(group).stages(), 0);
-  for (size_t s = 0; s < slices.size(); ++s) blocks[s % blocks.size()] += slices[s];
-  return blocks;
-}
-
 // The bytes of the stage that needs most, if all blocks have the last policy.
-double LeastNeeded(const GroupCosts& costs, const std::vector<int>& blocks) {
+double LeastNeeded(const GroupCosts& costs, const std::vector<ClassCounts>& blocks) {
   double most = 0;
   for (int s = 0; s < costs.stages(); ++s) {
-    PolicyCounts counts(costs.policies(), 0);
-    counts.back() = blocks[s];
-    most = std::max(most, costs.Bytes(s, counts));
+    most = std::max(most, costs.Bytes(s, costs.WithPolicy(blocks[s], costs.policies() - 1)));
   }
   return most;
 }
 
 // The fastest mix of one policy for all blocks that fits.
 absl::StatusOr<std::optional<BlockMix>> ChooseUniform(const GroupCosts& costs,
-                                                      const std::vector<int>& blocks,
+                                                      const std::vector<ClassCounts>& blocks,
                                                       double capacity) {
   std::optional<BlockMix> best;
   for (int p = 0; p < costs.policies(); ++p) {
     BlockMix mix;
     for (int s = 0; s < costs.stages(); ++s) {
-      mix.counts.emplace_back(costs.policies(), 0)[p] = blocks[s];
+      mix.counts.push_back(costs.WithPolicy(blocks[s], p));
       mix.bytes = std::max(mix.bytes, costs.Bytes(s, mix.counts[s]));
     }
     if (capacity > 0 && mix.bytes > capacity) continue;
@@ -57,7 +50,7 @@ absl::StatusOr<std::optional<BlockMix>> ChooseUniform(const GroupCosts& costs,
   return best;
 }
 
-// The costs of the policy that is fixed for all blocks; of all policies where none is.
+// The costs, by policy, of the one that is fixed for all blocks; of all policies where none is.
 std::vector<ShortCosts> KeepFixed(const std::vector<ShortCosts>& costs,
                                   const proto::Recipe& fixed) {
   if (!fixed.has_recompute() || costs.empty()) return costs;
@@ -68,38 +61,33 @@ std::vector<ShortCosts> KeepFixed(const std::vector<ShortCosts>& costs,
   return {costs[policy == std::end(kPolicies) ? 0 : policy - std::begin(kPolicies)]};
 }
 
-// By policy, true if any block of the recipe has it.
-std::array<bool, kAllPolicies> FindUsed(const proto::Recipe& candidate, int blocks) {
-  std::array<bool, kAllPolicies> used = {};
-  int64_t all = 0;
-  const auto slices = static_cast<int>(FindMesh(candidate).stages() * candidate.chunks());
-  for (const proto::Recompute::Term& term : candidate.recompute().term()) {
-    const auto at = std::find(std::begin(kPolicies), std::end(kPolicies), term.policy());
-    used[at - std::begin(kPolicies)] = true;
-    if (term.counts_size() == 0) all = blocks;
-    for (const int n : term.counts()) all += term.counts_size() == 1 ? int64_t{n} * slices : n;
+// By class, what is known of a model whose blocks are all of it.
+std::vector<ModelShape> FindClassShapes(const proto::Graph& graph, const ModelShape& all,
+                                        int classes) {
+  std::vector<ModelShape> shapes(classes, all);
+  for (int c = 0; c < classes && classes > 1; ++c) {
+    const absl::StatusOr<proto::Graph> alike = WithBlocks(graph, 1, c);
+    if (alike.ok()) shapes[c] = FindModelShape(*alike);  // else its short plans say why
   }
-  used[0] = all < blocks;
-  return used;
+  return shapes;
 }
 
 }  // namespace
 
-// [gathers][policy]
-struct Ladder::PolicyCosts {
-  std::vector<const ShortCosts*> one;                              // of one device, by policy
-  std::array<std::vector<ShortCosts>, 2> likely;                   // by formulas
-  std::array<std::array<bool, kAllPolicies>, 2> measured = {};     // by short plans
-  std::array<std::array<ShortCosts, kAllPolicies>, 2> costs = {};  // of those
+// [gathers][kind]
+struct Ladder::KindCosts {
+  std::vector<const ShortCosts*> one;                 // of one device, by kind
+  std::array<std::vector<ShortCosts>, 2> likely;      // by formulas
+  std::array<std::map<size_t, ShortCosts>, 2> costs;  // by short plans, of those that have some
 
-  // The best known costs of a policy.
-  ShortCosts Best(bool gathers, size_t policy) const {
-    if (measured[gathers][policy]) return costs[gathers][policy];
-    const ShortCosts& formula = likely[gathers][policy];
+  // The best known costs of a kind.
+  ShortCosts Best(bool gathers, size_t kind) const {
+    const ShortCosts& formula = likely[gathers][kind];
+    if (const auto at = costs[gathers].find(kind); at != costs[gathers].end()) return at->second;
     for (const bool other : {gathers, !gathers}) {
-      for (size_t p = 0; p < kAllPolicies; ++p) {
-        if (!measured[other][p]) continue;
-        return WithOtherPolicy(costs[other][p], likely[other][p], formula);
+      for (const auto& [k, measured] : costs[other]) {
+        if (k / kAllPolicies != kind / kAllPolicies) continue;  // of another class
+        return WithOtherPolicy(measured, likely[other][k], formula);
       }
     }
     return formula;
@@ -119,16 +107,19 @@ Ladder::Ladder(const SearchSpec& spec, std::vector<GroupToSearch> groups)
       fixed_(spec.fixed.recipe),
       groups_(std::move(groups)),
       shape_(FindModelShape(spec.source.graph)),
+      classes_(FindBlockClasses(spec.source.graph)),
+      blocks_(classes_.CountBlocks()),
+      class_shapes_(FindClassShapes(spec.source.graph, shape_, classes_.size())),
       capacity_(static_cast<double>(UsableBytes(spec.given.cluster.device()))) {}
 
 Finding Ladder::List(size_t i, double packing) {
   Finding finding;
   const proto::Recipe& group = groups_[i].group;
   const auto list = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const PolicyCosts formulas, FindFormulas(i, &finding.short_plans));
+    ASSIGN_OR_RETURN(const KindCosts formulas, FindFormulas(i, &finding.short_plans));
     GroupState& state = finding.state;
-    state.bound = FindLeastSeconds(spec_.given, group, *formulas.one[0], shape_.blocks);
-    const double least = FindLeastBytes(spec_.given, group, formulas.one, shape_.blocks);
+    state.bound = FindLeastSeconds(spec_.given, group, formulas.one, blocks_);
+    const double least = FindLeastBytes(spec_.given, group, formulas.one, blocks_);
     if (capacity_ > 0 && least > capacity_) {
       const bool fixed = fixed_.has_recompute();
       finding.too_large = {
@@ -137,9 +128,10 @@ Finding Ladder::List(size_t i, double packing) {
     }
     for (const bool gathers : {false, true}) {
       if (gathers && !GathersActivations(group)) continue;
+      const std::vector<ShortCosts> mean = FindMeanCosts(formulas.likely[gathers], blocks_);
       const FormulaPlan plan =
-          FindFormulaPlan(group, KeepFixed(formulas.likely[gathers], fixed_), shape_.blocks,
-                          groups_[i].uniform, capacity_ / packing * (1 + kFormulaBytesError));
+          FindFormulaPlan(group, KeepFixed(mean, fixed_), shape_.blocks, groups_[i].uniform,
+                          capacity_ / packing * (1 + kFormulaBytesError));
       const bool smaller = plan.seconds == state.seconds && plan.bytes < state.bytes;
       if (gathers && plan.seconds >= state.seconds && !smaller) continue;
       state.seconds = std::max(state.bound, plan.seconds);
@@ -191,10 +183,10 @@ const absl::StatusOr<ShortCosts>& Ladder::Costs(const ShortPlanSpec& spec, int64
   return costs.get();  // which the map keeps
 }
 
-absl::StatusOr<std::vector<int>> Ladder::FindSlices(const proto::Recipe& group) {
+absl::StatusOr<std::vector<ClassCounts>> Ladder::FindSlices(const proto::Recipe& group) {
   if (group.has_stage_layers()) {
     const auto& layers = group.stage_layers().layers();
-    return std::vector<int>(layers.begin(), layers.end());
+    return CountClasses(classes_.class_of, {layers.begin(), layers.end()});
   }
   const auto key = std::pair(FindMesh(group).stages(), group.chunks());
   {
@@ -202,10 +194,10 @@ absl::StatusOr<std::vector<int>> Ladder::FindSlices(const proto::Recipe& group) 
     const auto known = slices_.find(key);
     if (known != slices_.end()) return known->second;
   }
-  ASSIGN_OR_RETURN(std::vector<int> slices,
+  ASSIGN_OR_RETURN(const std::vector<int> slices,
                    BlocksBySlice(spec_.source, CandidateRequest(spec_.given, group)));
   const std::lock_guard<std::mutex> lock(mutex_);
-  return slices_.emplace(key, std::move(slices)).first->second;
+  return slices_.emplace(key, CountClasses(classes_.class_of, slices)).first->second;
 }
 
 // The chunks of a stage are not balanced against each other.
@@ -215,17 +207,19 @@ bool Ladder::MayRebalance(size_t i) const {
          group.chunks() == 1 && !fixed_.has_stage_layers();
 }
 
-absl::StatusOr<Ladder::PolicyCosts> Ladder::FindFormulas(size_t i, int64_t* made) {
+absl::StatusOr<Ladder::KindCosts> Ladder::FindFormulas(size_t i, int64_t* made) {
   const proto::Recipe& group = groups_[i].group;
-  PolicyCosts found;
-  for (const std::string_view policy : kPolicies) {
-    const auto& one = Costs(OneDeviceSpec(spec_.given, WithPolicy(group, policy)), made);
-    RETURN_IF_ERROR(one.status());
-    found.one.push_back(&*one);
-    for (const bool gathers : {false, true}) {
-      if (gathers && !GathersActivations(group)) continue;
-      found.likely[gathers].push_back(
-          FindLikelyCosts(spec_.given, shape_, WithPolicy(group, policy, gathers), *one));
+  KindCosts found;
+  for (int c = 0; c < std::ssize(blocks_); ++c) {
+    for (const std::string_view policy : kPolicies) {
+      const auto& one = Costs(OneDeviceSpec(spec_.given, WithPolicy(group, policy), c), made);
+      RETURN_IF_ERROR(one.status());
+      found.one.push_back(&*one);
+      for (const bool gathers : {false, true}) {
+        if (gathers && !GathersActivations(group)) continue;
+        found.likely[gathers].push_back(FindLikelyCosts(spec_.given, class_shapes_[c],
+                                                        WithPolicy(group, policy, gathers), *one));
+      }
     }
   }
   return found;
@@ -234,12 +228,17 @@ absl::StatusOr<Ladder::PolicyCosts> Ladder::FindFormulas(size_t i, int64_t* made
 // Recompute is fixed: what the words say is done to all blocks.
 absl::Status Ladder::TellFixed(size_t i, Finding* finding) {
   const proto::Recipe& group = groups_[i].group;
-  ASSIGN_OR_RETURN(const std::vector<int> slices, FindSlices(group));
-  ASSIGN_OR_RETURN(const ShortCosts costs,
-                   Costs(FindShortSpec(spec_.given, group), &finding->short_plans));
-  ASSIGN_OR_RETURN(const GroupCosts all, GroupCosts::Make(spec_.given, group, {costs}, slices));
+  ASSIGN_OR_RETURN(const std::vector<ClassCounts> slices, FindSlices(group));
+  std::vector<ShortCosts> costs;
+  for (int c = 0; c < std::ssize(blocks_); ++c) {
+    ASSIGN_OR_RETURN(costs.emplace_back(),
+                     Costs(FindShortSpec(spec_.given, group, c), &finding->short_plans));
+  }
+  ASSIGN_OR_RETURN(const GroupCosts all,
+                   GroupCosts::Make(spec_.given, group, std::move(costs), slices));
   const double capacity = capacity_ * (1 + kShortBytesError);
-  RETURN_IF_ERROR(TellMix(i, all, group.recompute().gather(), capacity, finding));
+  std::vector<KindCounts> counts;
+  RETURN_IF_ERROR(TellMix(i, all, group.recompute().gather(), capacity, finding, &counts));
   finding->state.candidate = group;
   if (finding->too_large) finding->too_large->candidate = group;
   return absl::OkStatus();
@@ -250,35 +249,40 @@ absl::Status Ladder::TellFixed(size_t i, Finding* finding) {
 absl::Status Ladder::Tell(size_t i, double capacity, Finding* finding) {
   if (fixed_.has_recompute()) return TellFixed(i, finding);
   const proto::Recipe& group = groups_[i].group;
-  ASSIGN_OR_RETURN(const std::vector<int> slices, FindSlices(group));
-  ASSIGN_OR_RETURN(PolicyCosts costs, FindFormulas(i, &finding->short_plans));
-  // Another policy may come in when one is measured, at most until all are.
+  ASSIGN_OR_RETURN(const std::vector<ClassCounts> slices, FindSlices(group));
+  ASSIGN_OR_RETURN(KindCosts costs, FindFormulas(i, &finding->short_plans));
+  // Another kind may come in when one is measured, at most until all are.
   while (true) {
     std::optional<Finding> best;
+    std::vector<KindCounts> used;  // by the best
     for (const bool gathers : {false, true}) {
       if (gathers && !GathersActivations(group)) continue;
       std::vector<ShortCosts> known;
-      for (size_t p = 0; p < kAllPolicies; ++p) known.push_back(costs.Best(gathers, p));
+      for (size_t k = 0; k < costs.one.size(); ++k) known.push_back(costs.Best(gathers, k));
       ASSIGN_OR_RETURN(const GroupCosts all,
                        GroupCosts::Make(spec_.given, group, std::move(known), slices));
       Finding mix{finding->state};
-      RETURN_IF_ERROR(TellMix(i, all, gathers, capacity, &mix));
+      std::vector<KindCounts> counts;
+      RETURN_IF_ERROR(TellMix(i, all, gathers, capacity, &mix, &counts));
       const double least =
           std::min(mix.state.least_seconds, best ? best->state.least_seconds : kNever);
       const bool smaller =
           best && best->too_large && mix.too_large && mix.too_large->bytes < best->too_large->bytes;
-      if (!best || smaller || mix.state.seconds < best->state.seconds) best = std::move(mix);
+      if (!best || smaller || mix.state.seconds < best->state.seconds) {
+        best = std::move(mix);
+        used = std::move(counts);
+      }
       best->state.least_seconds = least;
     }
     const bool gathers = best->state.candidate.recompute().gather();
-    const auto used = FindUsed(best->state.candidate, shape_.blocks);
     bool all_measured = true;
-    for (size_t p = 0; p < kAllPolicies; ++p) {
-      if (!used[p] || costs.measured[gathers][p]) continue;
-      const proto::Recipe policy = WithPolicy(group, kPolicies[p], gathers);
-      ASSIGN_OR_RETURN(costs.costs[gathers][p],
-                       Costs(FindShortSpec(spec_.given, policy), &finding->short_plans));
-      costs.measured[gathers][p] = true;
+    for (size_t k = 0; k < costs.one.size(); ++k) {
+      const auto has = [&](const KindCounts& stage) { return stage[k] > 0; };
+      if (std::none_of(used.begin(), used.end(), has) || costs.costs[gathers].contains(k)) continue;
+      const proto::Recipe policy = WithPolicy(group, kPolicies[k % kAllPolicies], gathers);
+      const ShortPlanSpec spec =
+          FindShortSpec(spec_.given, policy, static_cast<int>(k / kAllPolicies));
+      ASSIGN_OR_RETURN(costs.costs[gathers][k], Costs(spec, &finding->short_plans));
       all_measured = false;
     }
     if (!all_measured) continue;
@@ -288,14 +292,15 @@ absl::Status Ladder::Tell(size_t i, double capacity, Finding* finding) {
   }
 }
 
+// `counts`: the kinds of the blocks of its candidate.
 absl::Status Ladder::TellMix(size_t i, const GroupCosts& costs, bool gathers, double capacity,
-                             Finding* finding) const {
+                             Finding* finding, std::vector<KindCounts>* counts) const {
   const proto::Recipe& group = groups_[i].group;
   GroupState& state = finding->state;
   state.capacity = capacity;
   state.candidate = group;
-  const std::vector<int>& slices = costs.slices();
-  const std::vector<int> blocks = ByStage(slices, group);
+  std::vector<ClassCounts> blocks;
+  for (int s = 0; s < costs.stages(); ++s) blocks.push_back(costs.BlocksOfStage(s));
   const double most = std::max(capacity, capacity_ * (1 + kShortBytesError));
   const auto choose = [&](const GroupCosts& of, double bytes) {
     return groups_[i].uniform ? ChooseUniform(of, blocks, bytes) : ChooseMix(of, blocks, bytes);
@@ -303,10 +308,14 @@ absl::Status Ladder::TellMix(size_t i, const GroupCosts& costs, bool gathers, do
   ASSIGN_OR_RETURN(std::optional<BlockMix> mix, choose(costs, capacity));
   ASSIGN_OR_RETURN(const std::optional<BlockMix> least, choose(costs.WithLeastHeld(), most));
   state.least_seconds = least ? state.error * least->step_seconds : kNever;
-  if (mix) *state.candidate.mutable_recompute() = MakeRecompute(mix->counts, slices, gathers);
+  if (mix)
+    *state.candidate.mutable_recompute() = MakeRecompute(mix->counts, costs.slices(), gathers);
   if (MayRebalance(i)) RETURN_IF_ERROR(Rebalance(costs, gathers, capacity, &mix, &state));
   state.seconds = mix ? state.error * mix->step_seconds : kNever;
   state.bytes = mix ? mix->bytes : LeastNeeded(costs, blocks);
+  for (int s = 0; s < costs.stages(); ++s) {
+    counts->push_back(mix ? mix->counts[s] : costs.WithPolicy(blocks[s], costs.policies() - 1));
+  }
   if (mix) return absl::OkStatus();
   state.candidate = WithPolicy(group, std::end(kPolicies)[-1], gathers);
   finding->too_large = {state.candidate, static_cast<int64_t>(state.bytes), /*bounded=*/false};
@@ -321,17 +330,18 @@ absl::Status Ladder::Rebalance(const GroupCosts& costs, bool gathers, double cap
   for (const bool bounds : {true, false}) {
     const double bytes = bounds ? most : capacity;
     const GroupCosts& held = bounds ? least : costs;
-    const std::optional<std::vector<int>> blocks = BalanceBlocks(held, shape_.blocks, bytes);
-    if (!blocks) continue;
-    ASSIGN_OR_RETURN(const std::optional<BlockMix> other, ChooseMix(held, *blocks, bytes));
+    const std::optional<std::vector<int>> layers = BalanceBlocks(held, classes_.class_of, bytes);
+    if (!layers) continue;
+    const std::vector<ClassCounts> blocks = CountClasses(classes_.class_of, *layers);
+    ASSIGN_OR_RETURN(const std::optional<BlockMix> other, ChooseMix(held, blocks, bytes));
     if (!other) continue;
     if (bounds) {
       state->least_seconds = std::min(state->least_seconds, state->error * other->step_seconds);
     } else if (!*mix || other->step_seconds < .999 * (*mix)->step_seconds) {
       *mix = other;
       proto::Recipe& candidate = state->candidate;
-      *candidate.mutable_recompute() = MakeRecompute(other->counts, *blocks, gathers);
-      candidate.mutable_stage_layers()->mutable_layers()->Assign(blocks->begin(), blocks->end());
+      *candidate.mutable_recompute() = MakeRecompute(other->counts, blocks, gathers);
+      candidate.mutable_stage_layers()->mutable_layers()->Assign(layers->begin(), layers->end());
     }
   }
   return absl::OkStatus();

@@ -1,8 +1,9 @@
 // The search knows a plan group (candidate.h) on three rungs, each nearer to the truth:
 //
 //   kListed     by formulas, from the costs of one device (formula.h)
-//   kEstimated  by short plans of the group with the policies of recompute that its mix has
-//               (short_plan.h, block_mix.h)
+//   kEstimated  by short plans of the group with the kinds of blocks that its mix has
+//   (short_plan.h,
+//               block_mix.h)
 //   kCompiled   its plan was compiled, proved and simulated
 //
 //   Ladder ladder(spec, groups);
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "oneflow_core/graph/block_classes.h"
 #include "planning/search/block_mix.h"
 #include "planning/search/result.h"
 #include "planning/search/short_plan.h"
@@ -96,17 +98,17 @@ class Ladder {
   Finding Climb(size_t i, const GroupState& state, double packing);
 
  private:
-  // The costs of each policy, without and with gathers in the backward.
-  struct PolicyCosts;
+  // The costs of each kind of blocks, without and with gathers in the backward.
+  struct KindCosts;
 
   const absl::StatusOr<ShortCosts>& Costs(const ShortPlanSpec& spec, int64_t* made);
-  absl::StatusOr<std::vector<int>> FindSlices(const proto::Recipe& group);
+  absl::StatusOr<std::vector<ClassCounts>> FindSlices(const proto::Recipe& group);
   bool MayRebalance(size_t i) const;
-  absl::StatusOr<PolicyCosts> FindFormulas(size_t i, int64_t* made);
+  absl::StatusOr<KindCosts> FindFormulas(size_t i, int64_t* made);
   absl::Status TellFixed(size_t i, Finding* finding);
   absl::Status Tell(size_t i, double capacity, Finding* finding);
   absl::Status TellMix(size_t i, const GroupCosts& costs, bool gathers, double capacity,
-                       Finding* finding) const;
+                       Finding* finding, std::vector<KindCounts>* counts) const;
   absl::Status Rebalance(const GroupCosts& costs, bool gathers, double capacity,
                          std::optional<BlockMix>* mix, GroupState* state) const;
   absl::Status CompileCandidate(size_t i, Finding* finding);
@@ -117,11 +119,14 @@ class Ladder {
   const proto::Recipe& fixed_;  // by the spec
   const std::vector<GroupToSearch> groups_;
   const ModelShape shape_;
-  const double capacity_;  // bytes of a device; 0: no limit
+  const BlockClasses classes_;
+  const ClassCounts blocks_;                    // of the model
+  const std::vector<ModelShape> class_shapes_;  // of models with blocks of one class
+  const double capacity_;                       // bytes of a device; 0: no limit
 
   std::mutex mutex_;
   std::map<std::string, std::shared_future<absl::StatusOr<ShortCosts>>> costs_;  // by ShortPlanKey
-  std::map<std::pair<int, int>, std::vector<int>> slices_;  // by stages and chunks
+  std::map<std::pair<int, int>, std::vector<ClassCounts>> slices_;  // by stages and chunks
 };
 
 }  // namespace oneflow

@@ -1,12 +1,14 @@
 #include "planning/search/short_plan.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/actor_cost.h"
+#include "oneflow_core/graph/block_classes.h"
 #include "oneflow_core/recipe/complete_recipe.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "planning/recipe/make_plan.h"
@@ -55,6 +57,20 @@ int ShortStages(const PlanRequest& given, const proto::Recipe& group) {
   return cpu ? std::max(stages, few) : few;
 }
 
+// The terms of a class are those of a model that has no others.
+void KeepTerms(int block_class, proto::Recompute* recompute) {
+  if (recompute->term().empty()) return;
+  proto::Recompute kept = *recompute;
+  kept.clear_term();
+  for (const proto::Recompute::Term& term : recompute->term()) {
+    if (!term.blocks().empty() && term.blocks() != BlockClassName(block_class)) continue;
+    proto::Recompute::Term& copy = *kept.add_term();
+    copy = term;
+    copy.clear_blocks();
+  }
+  *recompute = std::move(kept);
+}
+
 // The short plan's candidate, but for the blocks of its stages.
 proto::Recipe ShortRecipe(const PlanRequest& given, const ShortPlanSpec& spec) {
   proto::Recipe recipe = spec.group;
@@ -66,6 +82,7 @@ proto::Recipe ShortRecipe(const PlanRequest& given, const ShortPlanSpec& spec) {
   if (recipe.chunks() > 1) recipe.set_schedule("1f1b");
   recipe.set_chunks(1);
   recipe.clear_stage_layers();
+  KeepTerms(spec.block_class, recipe.mutable_recompute());
   return recipe;
 }
 
@@ -139,12 +156,20 @@ void BoundQueues(double slots, proto::Graph* graph) {
   }
 }
 
+bool HasExperts(const proto::Graph& graph) {
+  return std::any_of(graph.op().begin(), graph.op().end(),
+                     [](const proto::Op& op) { return op.attr().contains("experts"); });
+}
+
 absl::StatusOr<ShortRun> RunShort(const GraphSource& source, const PlanRequest& given,
                                   const ShortPlanSpec& spec, int blocks) {
-  const PlanRequest options = ShortRequest(given, spec, blocks);
+  PlanRequest options = ShortRequest(given, spec, blocks);
   const int stages = ShortStages(given, spec.group);
   GraphSource shorter{{}, source.file, {}};
-  ASSIGN_OR_RETURN(shorter.graph, WithBlocks(source.graph, stages * blocks));
+  ASSIGN_OR_RETURN(shorter.graph, WithBlocks(source.graph, stages * blocks, spec.block_class));
+  if (HasExperts(source.graph) && !HasExperts(shorter.graph)) {
+    options.recipe = WithoutExperts(std::move(options.recipe));
+  }
   if (spec.slots > 0) BoundQueues(spec.slots, &shorter.graph);
   ASSIGN_OR_RETURN(const proto::Plan plan, MakeDraft(shorter, options));
   ASSIGN_OR_RETURN(const SimulatedRun run,
@@ -213,11 +238,11 @@ StageCosts CostsThrough(const Sizes& sizes, const StageRun& one, const StageRun&
   return costs;
 }
 
-// Bytes of the gradients of a block on a device.
+// Bytes of the gradients of a block on a device. `graph`: of one block.
 double BlockBytes(const proto::Graph& graph, const PlanRequest& given, const Mesh& mesh) {
   double elements = 0;
   for (const proto::Op& op : graph.op()) {
-    if (op.kind() != "variable" || !op.has_block() || op.block() != 0) continue;
+    if (op.kind() != "variable" || !op.has_block()) continue;
     double product = 1;
     for (const auto& dim : op.shape().dim()) product *= static_cast<double>(dim.size());
     elements += product;
@@ -245,18 +270,37 @@ double FreedByBlock(const StageCosts& slice, int64_t micro_batches) {
   return slice.saved.block - slice.kept.block - grown;
 }
 
-ShortPlanSpec FindShortSpec(const PlanRequest& given, const proto::Recipe& group) {
-  return {group, given.recipe.batch() / group.micro_batches(), FindMesh(group).devices()};
+ShortPlanSpec FindShortSpec(const PlanRequest& given, const proto::Recipe& group, int block_class) {
+  return {group, block_class, given.recipe.batch() / group.micro_batches(),
+          FindMesh(group).devices()};
+}
+
+proto::Recipe WithoutExperts(proto::Recipe recipe) {
+  recipe.clear_experts();
+  std::vector<std::string*> names;
+  bool splits_experts = false;
+  for (proto::Mesh::Axis& axis : *recipe.mutable_mesh()->mutable_axis()) {
+    const std::string word = axis.name().substr(0, axis.name().find('.'));
+    splits_experts = splits_experts || word == "expert";
+    if (word == "data" || word == "expert") names.push_back(axis.mutable_name());
+  }
+  if (!splits_experts) return recipe;
+  for (size_t i = 0; i < names.size(); ++i) {
+    *names[i] = names.size() == 1 ? "data" : absl::StrCat("data.", i);
+  }
+  return recipe;
 }
 
 std::string ShortPlanKey(const PlanRequest& given, const ShortPlanSpec& spec) {
   return absl::StrCat(ShortRecipe(given, spec).SerializeAsString(), " of ", spec.sequences, " on ",
-                      spec.devices, " with ", spec.slots);
+                      spec.devices, " with ", spec.slots, " of class ", spec.block_class);
 }
 
 absl::StatusOr<ShortCosts> MeasureShortPlan(const GraphSource& source, const PlanRequest& given,
                                             const ShortPlanSpec& spec) {
-  const Sizes sizes = FindSizes(source.graph, given, spec.group);
+  ASSIGN_OR_RETURN(const proto::Graph block, WithBlocks(source.graph, 1, spec.block_class));
+  const Sizes sizes =
+      FindSizes(block, given, HasExperts(block) ? spec.group : WithoutExperts(spec.group));
   ASSIGN_OR_RETURN(const ShortRun one, RunShort(source, given, spec, sizes.few));
   ASSIGN_OR_RETURN(const ShortRun two, RunShort(source, given, spec, sizes.more));
   const size_t last = one.stages.size() - 1;

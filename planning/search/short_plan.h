@@ -1,7 +1,8 @@
 // The costs of the stages of a plan group, measured on a short plan: few stages with few blocks
 // each and few micro-batches, drafted (DraftPlan in compile.h) and simulated. A step and the bytes
-// of any number of blocks, stages and micro-batches follow from it: blocks are alike, and so are
-// stages in the middle of the pipe.
+// of any number of blocks, stages and micro-batches follow from it: the blocks of a short plan are
+// alike, and so are stages in the middle of the pipe. Where a model's blocks differ, each class of
+// blocks has short plans of a model that has no others.
 //
 //   seconds   A stage's forward and backward of a micro-batch are those of its blocks, and of what
 //             the first and the last slice of the model have beside them. The orders of the
@@ -71,16 +72,22 @@ struct ShortCosts {
   double issue_seconds = 0;        // of a firing, by the host
 };
 
-// A plan group, all of whose blocks have one policy of recompute.
+// A plan group, all of whose blocks are of one class and have one policy of recompute.
 struct ShortPlanSpec {
   proto::Recipe group;
+  int block_class = 0;
   int64_t sequences = 1;  // of a micro-batch, of all data parts together
   int64_t devices = 1;    // of the run: of more nodes, the slowest is slower
   // Slots of queues of experts relative to even routing, on one device as on those that split
   // experts; 0: as the graph has them.
   double slots = 0;
 };
-ShortPlanSpec FindShortSpec(const PlanRequest& given, const proto::Recipe& group);
+ShortPlanSpec FindShortSpec(const PlanRequest& given, const proto::Recipe& group,
+                            int block_class = 0);
+
+// The plan of blocks that have no experts, in a model where others have some: an axis that splits
+// experts splits tokens alone, like one of data.
+proto::Recipe WithoutExperts(proto::Recipe recipe);
 
 // Equal for specs that have the same short plans.
 std::string ShortPlanKey(const PlanRequest& given, const ShortPlanSpec& spec);

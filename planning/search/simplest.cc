@@ -38,10 +38,10 @@ int HasUnequalStages(const FoundPlan& plan, int64_t) {
   return std::ranges::any_of(layers, [&](const std::string& count) { return count != layers[0]; });
 }
 
-// None, one policy for all blocks, or a mix, whose text counts blocks.
+// None, one policy for all blocks, or a mix, whose text counts blocks or names classes.
 int RankRecompute(const FoundPlan& plan, int64_t) {
   const std::string recompute = ChoiceText(plan.candidate, "recompute");
-  return recompute == "none" ? 0 : recompute.find(':') == std::string::npos ? 1 : 2;
+  return recompute == "none" ? 0 : recompute.find_first_of(":@") == std::string::npos ? 1 : 2;
 }
 
 int CountStages(const FoundPlan& plan, int64_t) {
@@ -89,7 +89,8 @@ size_t FindSimplest(const std::vector<FoundPlan>& found, int64_t capacity) {
 bool AddFound(FoundPlan found, int top, std::vector<FoundPlan>* all) {
   const auto has_one_policy = [](const FoundPlan& plan) {
     const auto& terms = plan.candidate.recompute().term();
-    return terms.empty() || (terms.size() == 1 && terms[0].counts().empty());
+    return terms.empty() ||
+           (terms.size() == 1 && terms[0].counts().empty() && terms[0].blocks().empty());
   };
   const auto same = std::find_if(all->begin(), all->end(), [&](const FoundPlan& other) {
     return IsSameGroup(other.candidate, found.candidate) &&

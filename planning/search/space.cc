@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/schedule/schedule.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/graph/block_classes.h"
 #include "oneflow_core/tensor/tensor_proto.h"
 #include "planning/search/list_meshes.h"
 
@@ -17,6 +18,9 @@ struct ScheduleForm {
   std::string name;
   int chunks = 1;
 };
+
+// A search measures so many classes of blocks at most.
+constexpr int kMostClasses = 8;
 
 // More chunks make a bubble shorter that is below this part of a step already.
 constexpr double kShortBubble = 0.01;
@@ -232,11 +236,19 @@ absl::StatusOr<std::vector<proto::Recipe>> ListGroups(const SearchSpec& spec) {
     return InputError(absl::StrCat("--batch=", batch), "a step needs at least one sequence",
                       "use --batch=1 or more");
   }
+  const std::string where = spec.source.file.empty() ? "the graph" : spec.source.file;
   const ModelShape shape = FindModelShape(spec.source.graph);
-  if (shape.blocks == 0) {
-    return InputError(spec.source.file.empty() ? "the graph" : spec.source.file,
-                      "has no blocks that stages could divide, numbered from 0 on",
+  const BlockClasses classes = FindBlockClasses(spec.source.graph);
+  if (shape.blocks == 0 || std::ssize(classes.class_of) != shape.blocks) {
+    return InputError(where, "has no blocks that stages could divide, numbered from 0 on",
                       "`oneflow model` writes graphs that have them");
+  }
+  if (classes.size() > kMostClasses) {
+    return InputError(
+        where,
+        absl::StrCat("has blocks of ", classes.size(),
+                     " classes: a search measures short models of each, of at most ", kMostClasses),
+        "compile it with flags of your own");
   }
   ASSIGN_OR_RETURN(std::vector<proto::Recipe> groups, TryGroups(spec, shape));
   if (groups.empty()) return Contradiction(spec, shape);

@@ -360,6 +360,22 @@ TEST_CASE("space: a graph without blocks has no stages") {
              Contains("gpt.textproto: has no blocks") && Contains("`oneflow model`"));
 }
 
+TEST_CASE("space: more classes of blocks than a search measures are refused") {
+  proto::Model config = MakeModel("family: 'llama' hidden: 64 heads: 4");
+  config.set_layers(9);
+  proto::BlockPattern& pattern = *config.mutable_blocks();
+  for (int i = 0; i < 9; ++i) {
+    pattern.add_classes()->mutable_numbers()->set_window(16 * (i + 1));
+    proto::BlockPattern::Run& run = *pattern.add_run();
+    run.set_count(1), run.set_index(i);
+  }
+  SearchSpec spec{.source = {BuildModel(config), "nine.textproto", {}}, .devices = 4};
+  spec.given.recipe.set_batch(4);
+  const absl::Status status = ListGroups(spec).status();
+  CHECK(ExitCode(status) == 2);
+  CHECK_THAT(std::string(status.message()), Contains("nine.textproto: has blocks of 9 classes"));
+}
+
 TEST_CASE("fixes: lists, values with commas, and back to text") {
   Fixes fixes;
   REQUIRE(AddFixes("--fix=", "tensor=8,pipe=4,shard=states:data,gradients:data", &fixes).ok());

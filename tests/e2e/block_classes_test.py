@@ -35,7 +35,7 @@ class BlockClassesTest(FolderCase):
 
     def test_a_class_that_the_model_does_not_have(self):
         error = run("explain", "--graph=pattern.textproto", *PLAN, "--recompute=full@c:1", cwd=self.dir, code=2)[1]
-        self.assertIn('--recompute=full@c:1: names a class of blocks that "llama" does not have; '
+        self.assertIn('--recompute=full@c:1: names a class of blocks that "llama-tiny" does not have; '
                       "its blocks are 2*(2*a b); name one of these classes", error)
         error = run("explain", "--graph=plain.textproto", *PLAN, "--recompute=full@b", cwd=self.dir, code=2)[1]
         self.assertIn("its blocks are 6*a; leave @b out", error)

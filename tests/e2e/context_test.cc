@@ -8,6 +8,7 @@
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/tensor/mesh.h"
+#include "tests/e2e/add_sinks.h"
 #include "tests/e2e/small_run.h"
 
 namespace oneflow {
@@ -19,7 +20,8 @@ struct Model {
   int64_t experts = 0;
   double capacity = 0;
   bool documents = false;
-  bool gpt = false;  // positions are rows of a table
+  bool gpt = false;    // positions are rows of a table
+  bool sinks = false;  // and scores are scaled and capped
 };
 
 proto::Model Config(const Model& model) {
@@ -51,7 +53,10 @@ SmallRun MakeRun(const std::string& mesh, const Model& model = {}) {
   if (model.gpt) {
     run.model.set_layers(2);
   } else {
-    run.edit = [config](proto::Graph* graph) { *graph = BuildModel(config); };
+    run.edit = [config, sinks = model.sinks](proto::Graph* graph) {
+      *graph = BuildModel(config);
+      if (sinks) AddSinks(config.groups(), config.heads() / config.groups(), graph);
+    };
   }
   run.recipe.set_documents(model.documents);
   run.cluster = FastLinks();
@@ -74,8 +79,9 @@ int64_t CountKernels(const proto::Plan& plan, const std::string& kernel) {
 }
 
 TEST_CASE("20 steps with positions split over devices give the losses of one within 1e-5") {
-  for (const Model& model : {Model{}, Model{.groups = 1}, Model{.documents = true},
-                             Model{.window = 5}, Model{.gpt = true}}) {
+  for (const Model& model :
+       {Model{}, Model{.groups = 1}, Model{.documents = true}, Model{.window = 5},
+        Model{.gpt = true}, Model{.groups = 2, .window = 9, .documents = true, .sinks = true}}) {
     const SmallResult one = Train(MakeRun("", model));
     REQUIRE(one.losses.back() < one.losses.front() - 0.5);  // it learns
     const bool plain = model.groups == 4 && model.window == 0 && !model.gpt;
@@ -156,7 +162,7 @@ void GatherKeys(proto::Graph* graph) {
 
 TEST_CASE("keys and values gathered in pieces of their heads change no bit") {
   for (const std::string mesh : {"context=4", "context=2,tensor=2"}) {
-    SmallRun run = MakeRun(mesh);
+    SmallRun run = MakeRun(mesh, {.sinks = mesh != "context=4"});
     run.edit = [build = run.edit](proto::Graph* graph) {
       build(graph);
       GatherKeys(graph);

@@ -25,48 +25,37 @@ constexpr char kTinySizes[] =
 
 // Each piece that a family has is in one of them.
 const TinyDecoder kTiny[] = {
-    {"gemma2", "gemma", "--blocks=local(window=4),full --attention_cap=5 --logit_cap=3 "
-                        "--attention_scale=0.4"},
-    {"gemma3", "gemma", "--blocks=2*local(theta=100 window=4),full(rope_scaling=linear:2) --qk_norm"},
-    {"gpt-oss", "gpt_oss", "--rope_scaling=yarn:4,8,8,1,exact --blocks=local(window=4),full"},
+    {"gemma2", "gemma",
+     "--blocks=local(window=4),full --attention_cap=5 --logit_cap=3 "
+     "--attention_scale=0.4"},
+    {"gemma3", "gemma",
+     "--blocks='2*local(theta=100 window=4),full(rope_scaling=linear:2)' --qk_norm"},
+    {"gpt-oss", "gpt_oss",
+     "--rope_scaling=yarn:4,8,8,1,exact --blocks=local(window=4),full --routed_positions=4"},
     {"olmo2", "olmo", "--blocks=none"},
     {"olmo3", "olmo", "--blocks=3*local(window=4),full(rope_scaling=yarn:4,8,8,1)"},
-    {"glm", "glm", "--blocks=dense(inner=48 experts=0),*mixture --shared_inner=16 --routed_scale=2.5"},
+    {"glm", "glm",
+     "--blocks='dense(inner=48 experts=0),*mixture' --shared_inner=16 --routed_scale=2.5 "
+     "--routed_positions=4"},
     {"smollm3", "llama", "--blocks=3*rotary,plain(rotary_share=0)"},
     {"next tokens", "llama", "--next_tokens=1 --tied=true"}};
 
 proto::Model MakeTiny(const TinyDecoder& decoder) {
   proto::Model said;
   said.set_family(decoder.family);
-  for (const char* flags : {kTinySizes, decoder.flags}) {
-    // Numbers of a class have blanks between.
-    std::string flag;
-    int depth = 0;
-    for (const char* c = flags; true; ++c) {
-      depth += *c == '(' ? 1 : *c == ')' ? -1 : 0;
-      if (*c != '\0' && (*c != ' ' || depth > 0)) {
-        flag += *c;
-        continue;
-      }
-      const size_t equal = flag.find('=');
-      const Row& row = *FindRow(ModelRows(), flag.substr(2, equal - 2));
-      const std::string text = equal == flag.npos ? "true" : flag.substr(equal + 1);
-      REQUIRE(SetField(row, text, &said).ok());
-      flag.clear();
-      if (*c == '\0') break;
-    }
-  }
+  REQUIRE(SetFields(ModelRows(), kTinySizes, &said).ok());
+  REQUIRE(SetFields(ModelRows(), decoder.flags, &said).ok());
   const absl::StatusOr<proto::Model> model = CompleteModel(said);
   INFO(model.status());
   REQUIRE(model.ok());
   return *model;
 }
 
-SmallRun RunOf(const proto::Model& model, const std::string& mesh) {
+SmallRun MakeRun(const proto::Model& model, const std::string& mesh) {
   SmallRun run;
   run.model = model;
   run.Set("mesh", mesh);
-  run.Set("--sequence_parallel");
+  run.Set("--sequence_parallel --batch=16 --micro_batches=2");
   run.steps = 5;
   return run;
 }
@@ -109,18 +98,18 @@ TEST_CASE("decoders train to the losses of one device on any mesh") {
   unsigned seed = 1;
   for (const TinyDecoder& decoder : kTiny) {
     const proto::Model model = MakeTiny(decoder);
-    const SmallResult one = Train(RunOf(model, ""));
+    const SmallResult one = Train(MakeRun(model, ""));
     CHECK(one.losses.back() < one.losses.front());
     for (const std::string& mesh : DrawMeshes(model.experts() > 0, 3, ++seed)) {
       INFO(decoder.name << " on " << mesh);
-      CHECK(LargestDifference(Train(RunOf(model, mesh)), one) < 1e-5);
+      CHECK(LargestDifference(Train(MakeRun(model, mesh)), one) < 1e-5);
     }
   }
 }
 
 TEST_CASE("pipes, schedules and what is recomputed change no bit of decoders") {
   for (const TinyDecoder& decoder : kTiny) {
-    const SmallRun run = RunOf(MakeTiny(decoder), "");
+    const SmallRun run = MakeRun(MakeTiny(decoder), "");
     const SmallResult one = Train(run);
     for (const char* flags : {"--mesh=pipe=2 --recompute=full:1,selective",
                               "--mesh=pipe=2 --schedule=zero_bubble", "--recompute=full@a:1"}) {

@@ -5,12 +5,14 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actor_runtime/exec/runtime.h"
 #include "compiler/compile.h"
 #include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/tensor/mesh.h"
+#include "tests/e2e/add_sinks.h"
 #include "tests/e2e/small_run.h"
 #include "tools/oneflow/model/language_model.h"
 
@@ -34,10 +36,12 @@ std::unique_ptr<Runtime> Start(const proto::Plan& plan, int threads = 2) {
   return runtime;
 }
 
-proto::Plan PlanToGenerate(const proto::Model& model, const std::string& mesh) {
+proto::Plan PlanToGenerate(const SmallRun& run, const std::string& mesh) {
   PlanRequest request{.recipe = MakeRecipe("--purpose=generation --schedule=gpipe --mesh=" + mesh)};
   request.recipe.set_batch(ParseMesh(mesh)->devices());
-  return Compile(BuildModel(model), "small", request).value();
+  proto::Graph graph = BuildModel(run.model);
+  if (run.edit) run.edit(&graph);
+  return Compile(graph, "small", request).value();
 }
 
 // Logits of the last token of the window, from `generate`, which knows nothing of caches.
@@ -70,11 +74,10 @@ SmallRun SmallModel(int64_t sequence) {
 }
 
 // Greedy: `length` tokens after `prompt`, each compared.
-void CheckGreedy(int64_t sequence, const std::string& mesh, Tokens tokens, int length) {
-  INFO("sequence " << sequence << ", mesh " << mesh);
-  const SmallRun run = SmallModel(sequence);
+void CheckGreedy(const SmallRun& run, const std::string& mesh, Tokens tokens, int length) {
+  INFO("sequence " << run.model.sequence() << ", mesh " << mesh);
   const auto plain = Start(CompileSmall(run));
-  const proto::Plan plan = PlanToGenerate(run.model, mesh);
+  const proto::Plan plan = PlanToGenerate(run, mesh);
   const auto cached = Start(plan);
   LanguageModel model(*cached, *FactsOfModel(plan));
   for (int i = 0; i < length; ++i) {
@@ -90,6 +93,9 @@ void CheckGreedy(int64_t sequence, const std::string& mesh, Tokens tokens, int l
     REQUIRE(ArgMax(*logits) == ArgMax(expected));
     tokens.push_back(ArgMax(expected));
   }
+}
+void CheckGreedy(int64_t sequence, const std::string& mesh, Tokens tokens, int length) {
+  CheckGreedy(SmallModel(sequence), mesh, std::move(tokens), length);
 }
 
 }  // namespace
@@ -144,8 +150,19 @@ TEST_CASE("a prompt may be one token, longer than a piece of prefill, or longer 
   CheckGreedy(1, "", {2, 3}, 2);
 }
 
+TEST_CASE("so do they where attention has sinks, a window, a scale and a cap") {
+  SmallRun run = SmallModel(8);
+  run.edit = [](proto::Graph* graph) {
+    *graph = BuildModel(MakeModel(
+        "family: 'llama' layers: 2 hidden: 16 inner: 12 heads: 4 groups: 2 head_dim: 4 sequence: 8 "
+        "vocab: 21 window: 5"));
+    AddSinks(2, 2, graph);
+  };
+  for (const char* mesh : {"", "tensor=2x2"}) CheckGreedy(run, mesh, {3, 1, 4}, 9);
+}
+
 TEST_CASE("how tokens were asked for does not change bits") {
-  const proto::Plan plan = PlanToGenerate(SmallModel(8).model, "");
+  const proto::Plan plan = PlanToGenerate(SmallModel(8), "");
   const ModelFacts facts = *FactsOfModel(plan);
   const Tokens tokens = {3, 1, 4, 1, 5, 9};
   std::vector<std::vector<float>> all;
@@ -162,7 +179,7 @@ TEST_CASE("how tokens were asked for does not change bits") {
 }
 
 TEST_CASE("a position outside of the cache is refused while it runs") {
-  const proto::Plan plan = PlanToGenerate(SmallModel(8).model, "");
+  const proto::Plan plan = PlanToGenerate(SmallModel(8), "");
   const auto runtime = Start(plan);
   RunContext context;
   context.load = [](const Piece& piece) {
@@ -176,7 +193,7 @@ TEST_CASE("a position outside of the cache is refused while it runs") {
 
 TEST_CASE("a plan that generates holds weights and caches, no optimizer") {
   const SmallRun run = SmallModel(8);
-  const proto::Plan plan = PlanToGenerate(run.model, "");
+  const proto::Plan plan = PlanToGenerate(run, "");
   std::string programs;
   for (const proto::Program& program : plan.program()) programs += program.name() + " ";
   CHECK(programs == "init prefill decode save load ");

@@ -69,6 +69,7 @@ class JsonNamesTest(unittest.TestCase):
             run("model", "gpt", "--layers=2", "--heads=2", "--hidden=16", "--sequence=8", "--vocab=256", "--out=gpt.textproto",
                 cwd=folder)
             run("model", "llama", "--preset=llama-tiny", "--experts=4", "--out=moe.textproto", cwd=folder)
+            write("classes.textproto", read("gpt.textproto").replace('name: "h.1.ln_1" ', 'name: "h.1.ln_1" recompute: "norm" '))
             graph, train = "--graph=gpt.textproto", ("--data=data/train.bin", "--batch=4", "--steps=8", "--threads=1")
             run("compile", graph, "--mesh=pipe=2,data=2", "--batch=8", "--micro_batches=2", "--threads=1", "--out=c.plan", "--lock=c.lock",
                 cwd=folder)
@@ -90,6 +91,8 @@ class JsonNamesTest(unittest.TestCase):
                 "compile --emit": json.dumps(json.loads(printed(
                     "compile", graph, "--device=cuda", "--cluster=h100", "--mesh=data=2", "--emit=deepspeed"))["emit"]),
                 "explain": printed("explain", "--plan=a.plan", "--processes=2"),
+                "explain, classes of blocks": json.dumps(json.loads(printed(
+                    "explain", "--graph=classes.textproto", "--batch=4"))["block_classes"]),
                 "simulate": printed("simulate", "--plan=c.plan", "--processes=2", "--steps=200"),
                 "simulate on a cluster": printed("simulate", "--plan=b.plan", "--cluster=h100"),
                 "simulate, compared without --system": compared(),

@@ -44,6 +44,10 @@ OTHER_MEANINGS = {
     "fill": {"actor_runtime/cuda/emulated/runtime.cc", "actor_runtime/exec/trace_events.cc"},
     "gelu": {"oneflow_core/op/activation.cc", "training/hugging_face/architecture.cc", "training/hugging_face/architecture_types.cc",
              "training/hugging_face/public_configs.cc"},
+    # Attention has a cap of its scores, an attribute.
+    "soft_cap": {"oneflow_core/op/attention.cc", "oneflow_core/op/attention_dims.h", "oneflow_core/op/cached_attention.cc",
+                 "actor_runtime/kernel/attention.cc", "actor_runtime/kernel/cached_attention.cc",
+                 "actor_runtime/cuda/kernel/attention.cu", "actor_runtime/cuda/kernel/cached_attention.cu"},
     "linear": {"oneflow_core/op/rotary.cc", "actor_runtime/kernel/rotary_frequencies.cc", "training/hugging_face/decoder_config.cc",
                "training/hugging_face/describe_model.cc"},
 }

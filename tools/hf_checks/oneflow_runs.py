@@ -32,7 +32,6 @@ class Oneflow:
         with open(self.graph(checkpoint), encoding="utf-8") as file, open(self.path("fed.textproto"), "w", encoding="utf-8") as fed:
             graph = file.read()
             fed.write(files.graph_of_feeds(graph))
-        output = "logits_cap" if "logits_cap" in graph else "logits"
         variables = files.read_variables(files.step_folder(self.path(checkpoint)))
         for name, (dims, values) in variables.items():
             write_npy(self.path(name + ".npy"), dims, values, "f")
@@ -40,7 +39,7 @@ class Oneflow:
         padded = list(tokens) + [0] * (sequence - len(tokens))
         write_npy(self.path("tokens.npy"), [1, sequence], padded, "i")
         self.run("run", "--graph=fed.textproto", "--batch=1", "--feed=tokens=tokens.npy", *feeds,
-                 f"--fetch={output}=logits.npy")
+                 "--fetch=logits=logits.npy")
         with open(self.path("logits.npy"), "rb") as file:
             data = file.read()
         values = array.array("f", data[10 + struct.unpack("<H", data[8:10])[0]:])

@@ -210,7 +210,7 @@ absl::StatusOr<proto::Model> ReadDecoderGraph(const proto::Graph& graph, const G
   model.set_sequence(facts.Sequence());
   model.set_tied(!facts.Has("head.weight"));
   model.set_embedding_scale(facts.Number("embed", "scale", 1));
-  model.set_logit_cap(facts.Attr("logits_cap", "cap").f());
+  model.set_logit_cap(facts.Attr("logits", "cap").f());
   if (facts.Has("mtp.loss")) {
     model.set_next_tokens(1);
     model.set_next_tokens_coeff(facts.Attr("mtp.loss", "factor").f());

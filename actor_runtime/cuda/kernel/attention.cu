@@ -460,12 +460,9 @@ absl::StatusOr<Kernel> MakeBackward(const KernelSetup& setup, bool packed) {
 }
 
 absl::StatusOr<Kernel> MakeAttentionSinksGrad(const KernelSetup& setup) {
-  const QkvSizes n = SeparateSizes(In(setup, 1).local(), In(setup, 1).local());
-  const AttentionSizes sizes{.b = n.b,
-                             .t = static_cast<int>(n.t),
-                             .h = static_cast<int>(n.g * n.r),
-                             .d = static_cast<int>(n.d)};
-  RETURN_IF_ERROR(NeedWorkspace(setup, AttentionGradScratch(n.b * sizes.h * n.t)));
+  // Those of dout, with as many keys.
+  ASSIGN_OR_RETURN(const AttentionSizes sizes, FindSizes(setup, /*packed=*/false, /*q=*/0));
+  RETURN_IF_ERROR(NeedWorkspace(setup, AttentionGradScratch(sizes.b * sizes.h * sizes.t)));
   return ForStoredAs(setup, In(setup, 1).dtype, [&]<typename S>(S) {
     return Kernel([s = sizes](const KernelCall& call) -> absl::Status {
       if (s.h == 0) return absl::OkStatus();

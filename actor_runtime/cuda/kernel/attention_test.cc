@@ -175,7 +175,7 @@ TEST_CASE("attention with sinks, and of scores that are scaled and capped") {
       for (const double cap : {0.0, 1.5}) {
         if (!IsDrawn(2)) continue;
         Attention a{130, 130, 2, d, dtype, window};
-        a.scale = 0.3, a.cap = cap, a.sinks = {-3, 0.5, 30, 2};
+        a.scale = 0.1, a.cap = cap, a.sinks = {-3, 0.5, 30, 2};
         CheckAttention(a);
       }
     }
@@ -286,7 +286,7 @@ TEST_CASE("a query that sees no key gives zeros, and changes no gradient") {
     for (double& v : a.k_documents) v += 10;  // nobody sees anything
     for (const double v : CheckAttention(a)) REQUIRE(v == -INFINITY);
     a.sinks = {0.5, 0.5}, a.cap = 2;
-    for (const double v : CheckAttention(a)) REQUIRE(v == 0.5);
+    for (const double v : CheckAttention(a)) REQUIRE(std::fabs(v - 0.5) < 1e-6);
   }
 }
 

@@ -84,6 +84,7 @@ TEST_CASE("load_tokens: an end of text ends its document") {
   const Slice row = {{2, 0}, {1, 5}};
   CHECK(load("tokens", row) == Ids{4, 9, 9, 5, 6});
   CHECK(load("labels", row) == Ids{9, 9, 5, 6, 9});
+  CHECK(load("next_labels", row) == Ids{9, 5, 6, 9, -1});
   CHECK(load("positions", row) == Ids{0, 1, 0, 0, 1});
   CHECK(load("documents", row) == Ids{0, 0, 1, 2, 2});
   CHECK(load("document_labels", row) == Ids{9, -1, -1, 6, 9});
@@ -257,8 +258,8 @@ TEST_CASE("load_counts: exactly the labels that load_tokens gives") {
 TEST_CASE("load_tokens: mistakes") {
   const Slice full = {{0, 0}, {4, 5}};
   CHECK(MakeLoadTokens(Tokens("images", full)).status().message() ==
-        "images: unknown source \"images\"; use tokens, labels, positions, documents or "
-        "document_labels");
+        "images: unknown source \"images\"; use tokens, labels, next_labels, positions, documents "
+        "or document_labels");
   KernelSetup floats = Tokens("tokens", full);
   floats.out[0].dtype = DType::kF32;
   CHECK(MakeLoadTokens(floats).status().code() == absl::StatusCode::kInvalidArgument);

@@ -97,7 +97,8 @@ Report BlockClassTable(const proto::Plan& plan, const absl::StatusOr<proto::Clus
   for (int i = 0; i < classes.size(); ++i) {
     const ClassSums& sums = counter.sums()[i];
     const auto n = static_cast<double>(counts[i]);
-    const int64_t parameters = std::llround(sums.parameters / n), kept = std::llround(sums.kept / n);
+    const int64_t parameters = std::llround(sums.parameters / n),
+                  kept = std::llround(sums.kept / n);
     const double flops = sums.flops / n, seconds = sums.seconds / n;
     const std::string name = BlockClassName(i);
     rows.push_back({name, absl::StrCat(counts[i]), DigitsText(parameters),
