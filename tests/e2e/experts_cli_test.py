@@ -51,7 +51,7 @@ class ExpertsCliTest(FolderCase):
                         "--out=x")
         self.refuse("--rope_scaling=8,4,1,8192: has a HIGH that is not above LOW", "model", "llama", "--rope_scaling=8,4,1,8192",
                     "--out=x")
-        self.refuse("--experts=8: is a flag of `oneflow model llama`", "model", "gpt", "--experts=8", "--out=x")
+        self.refuse("--experts=8: is a flag of `oneflow model llama or gemma ", "model", "gpt", "--experts=8", "--out=x")
 
     def test_splits_that_cannot_be(self):
         for words, graph, *flags in [
