@@ -47,7 +47,8 @@ OTHER_MEANINGS = {
     # Attention has a cap of its scores, an attribute.
     "soft_cap": {"oneflow_core/op/attention.cc", "oneflow_core/op/attention_dims.h", "oneflow_core/op/cached_attention.cc",
                  "actor_runtime/kernel/attention.cc", "actor_runtime/kernel/cached_attention.cc",
-                 "actor_runtime/cuda/kernel/attention.cu", "actor_runtime/cuda/kernel/cached_attention.cu"},
+                 "actor_runtime/cuda/kernel/attention.cu", "actor_runtime/cuda/kernel/cached_attention.cu",
+                 "training/hugging_face/describe_model.cc"},
     "linear": {"oneflow_core/op/rotary.cc", "actor_runtime/kernel/rotary_frequencies.cc", "training/hugging_face/decoder_config.cc",
                "training/hugging_face/describe_model.cc"},
 }
