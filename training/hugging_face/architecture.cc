@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "oneflow_core/model/block_classes.h"
+#include "oneflow_core/model/block_lists.h"
 
 namespace oneflow {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "oneflow_core/model/block_classes.h"
+#include "oneflow_core/model/block_lists.h"
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/model/model.h"
 #include "training/hugging_face/nearest_model.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "oneflow_core/model/block_classes.h"
+#include "oneflow_core/model/block_lists.h"
 
 namespace oneflow {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "oneflow_core/model/block_classes.h"
+#include "oneflow_core/model/block_lists.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/recipe/field_text.h"
 #include "training/hugging_face/model_config.h"

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/model/block_classes.h"
+#include "oneflow_core/model/block_lists.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/tensor/shape.h"
 #include "training/hugging_face/compare_graphs.h"

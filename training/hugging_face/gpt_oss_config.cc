@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "oneflow_core/model/block_classes.h"
+#include "oneflow_core/model/block_lists.h"
 #include "training/hugging_face/decoder_config.h"
 #include "training/hugging_face/model_types.h"
 

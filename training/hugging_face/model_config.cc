@@ -14,7 +14,7 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/json_text.h"
 #include "oneflow_core/base/status.h"
-#include "oneflow_core/model/block_classes.h"
+#include "oneflow_core/model/block_lists.h"
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/recipe/field_text.h"
 #include "training/hugging_face/config_fields.h"

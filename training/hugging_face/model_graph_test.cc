@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/strings.h"
-#include "oneflow_core/model/block_classes.h"
+#include "oneflow_core/model/block_lists.h"
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/recipe/field_text.h"

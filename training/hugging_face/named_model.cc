@@ -12,7 +12,7 @@
 #include "oneflow_core/base/file.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/model/add_adapters.h"
-#include "oneflow_core/model/block_classes.h"
+#include "oneflow_core/model/block_lists.h"
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/recipe/field_text.h"

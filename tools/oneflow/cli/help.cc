@@ -118,7 +118,11 @@ std::string HelpText(const Verb& verb, bool all, int columns) {
   const std::string words(verb.words);
   std::string text = absl::StrCat(
       Wrapped(absl::StrCat("oneflow ", name, ": ", std::string(verb.summary)), columns, 2, 0),
-      "\n\nusage: oneflow ", name, words.empty() ? "" : " " + words, " [--flag=value ...]\n");
+      "\n\n",
+      Wrapped(absl::StrCat("usage: oneflow ", name, words.empty() ? "" : " " + words,
+                           " [--flag=value ...]"),
+              columns, 2, 0),
+      "\n");
   int hidden = 0;
   std::string_view title;
   for (const std::string_view flag : FlagsOfVerb(verb.id)) {

@@ -1,4 +1,4 @@
-#include "oneflow_core/model/block_classes.h"
+#include "oneflow_core/model/block_lists.h"
 
 #include <google/protobuf/util/message_differencer.h>
 
