@@ -135,7 +135,11 @@ std::string PrintBlocks(const proto::BlockPattern& pattern) {
   for (const proto::BlockPattern::Run& run : pattern.run()) {
     std::string& text = runs.emplace_back();
     if (run.count() == 0) text = "*";
-    if (run.count() > 1) text = absl::StrCat(run.count(), "*");
+    if (run.count() > 1 || run.count() < 0) text = absl::StrCat(run.count(), "*");
+    if (run.index() < 0 || run.index() >= pattern.classes_size()) {
+      text += "?";  // which a file may say, and no text that is parsed
+      continue;
+    }
     const proto::BlockPattern::Class& of = pattern.classes(run.index());
     text += of.name();
     if (written[run.index()]) continue;

@@ -141,6 +141,11 @@ TEST_CASE("a pattern of blocks that is none says what is wrong") {
   CHECK(error("a(hidden=64)") ==
         "--blocks=a(hidden=64): gives a class its own hidden, which is "
         "the same in all blocks; write --hidden beside it");
+  // A file may say what no text does.
+  proto::Model model;
+  model.mutable_blocks()->add_run()->set_index(3);
+  CHECK(FieldText(*FindRow(ModelRows(), "blocks"), model) == "*?");
+  CHECK(error("*?") == "--blocks=*?: has \"*?\", which is no run of a class" + hint);
   CHECK(error("a(window=1),b,a(window=2)") ==
         "--blocks=a(window=1),b,a(window=2): gives the numbers of a twice; give them where the "
         "class comes first");

@@ -131,15 +131,15 @@ class BadInputTest(BadInputCase):
                 (["write --fuse=false"], "compile", "--graph=gpt.textproto", "--fuse", "false"),
                 (["--out: has no value"], "compile", "--out", "--graph=gpt.textproto"),
                 (["did you mean train?"], "TRAIN"),
-                (['there is no family "bert"; there are gpt of GPT-2 and GPT-3, and llama of Llama, Mistral, Mixtral and '
-                  "Qwen: write `oneflow model gpt ...` or `oneflow model llama ...` with --preset=NAME"], "model", "bert", "--out=x"),
+                (['there is no family "bert"; there are gpt of GPT-2 and GPT-3, llama of Llama, Mistral, Mixtral, Qwen and SmolLM, '
+                  "gemma of Gemma 2 and 3, ", "glm of GLM 4.5: write `oneflow model FAMILY --preset=NAME`"], "model", "bert", "--out=x"),
                 (["`oneflow model llama --preset=llama2-7b`"], "model", "llama2", "--out=x"),
                 (["`oneflow model llama --preset=mistral-7b`"], "model", "gpt", "mistral-7b", "--out=x"),
                 (["--preset=llama3-8b: is a preset of the family llama; write `oneflow model llama --preset=llama3-8b`"],
                  "model", "gpt", "--preset=llama3-8b", "--out=x"),
                 (["--bias=false: is a flag of `oneflow model gpt`, and the family is llama; leave it out"],
                  "model", "llama", "--bias=false", "--out=x"),
-                (["--groups=2: is a flag of `oneflow model llama`, and the family is gpt; leave it out"],
+                (["--groups=2: is a flag of `oneflow model llama or gemma or ", "and the family is gpt; leave it out"],
                  "model", "gpt", "--num_query_groups=2", "--out=x"),
                 (["--groups=5: does not divide --heads=12"], "model", "llama", "--groups=5", "--out=x"),
                 (["--heads=7: does not divide --hidden=768; write --head_dim=N"], "model", "llama", "--heads=7", "--out=x"),

@@ -288,6 +288,7 @@ TEST_CASE("a model whose blocks differ is refused where the system's files do no
     Job job = MakeJob("--mesh=data=2 --batch=16");
     REQUIRE(RoundFor(system, job).ok());
     job.model.mutable_blocks()->add_run()->set_count(1);
+    job.model.mutable_blocks()->add_classes()->set_name("a");
     CHECK(RoundFor(system, job).status().message().find("has no pattern of blocks that differ") !=
           std::string::npos);
   }

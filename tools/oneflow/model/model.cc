@@ -81,15 +81,15 @@ absl::StatusOr<std::string> FindFamilyName(const std::vector<std::string>& words
           where, "\"" + word + "\" is a preset, not a family",
           "write `oneflow model " + std::string(family.name) + " --preset=" + *preset + "`");
     }
-    families += (families.empty() ? "" : ", and ") + std::string(family.name) + " of " +
+    families += (families.empty() ? "" : ", ") + std::string(family.name) + " of " +
                 std::string(family.models);
   }
   if (known) {
     return InputError(where, "\"" + word + "\" belongs to no flag", "see `oneflow model --help`");
   }
   return InputError(where, "there is no family \"" + word + "\"",
-                    "there are " + families + ": write " + FamiliesText() +
-                        " with --preset=NAME or --layers=N ...");
+                    "there are " + families +
+                        ": write `oneflow model FAMILY --preset=NAME`, or --layers=N and so on");
 }
 
 struct BuiltModel {
