@@ -29,12 +29,16 @@ bool IsLlama31Scaling(const proto::RopeScaling& s) {
 
 // Numbers of decoders that no configuration of these systems is made of here.
 constexpr std::string_view kOwnNumbers[] = {
-    "blocks",    "rotary_share", "attention_scale", "attention_cap",   "logit_cap",
-    "sinks",     "norms",        "norm_offset",     "norm_all_heads",  "activation",
-    "proj_bias", "router_bias",  "expert_bias",     "embedding_scale", "routed_scale"};
+    "rotary_share", "attention_scale", "attention_cap",   "logit_cap",   "sinks",
+    "norms",        "norm_offset",     "norm_all_heads",  "activation",  "proj_bias",
+    "router_bias",  "expert_bias",     "embedding_scale", "routed_scale"};
 
 // Refuses a decoder that differs from Llama by one of them.
 absl::Status CheckDecoder(System system, const proto::Model& model) {
+  if (!model.blocks().run().empty()) {
+    return Lacks(system, "pattern of blocks that differ in what is written here",
+                 "use a model whose blocks are alike");
+  }
   const proto::Model llama = MakeModel("family: 'llama'");
   for (const std::string_view name : kOwnNumbers) {
     const Row& row = *FindRow(ModelRows(), name);
@@ -57,15 +61,10 @@ absl::Status CheckDecoder(System system, const proto::Model& model) {
 
 bool IsMixture(const proto::Model& model) { return model.experts() > 0; }
 
-constexpr char kBlocksDiffer[] = "pattern of blocks that differ in what is written here";
-
 }  // namespace
 
 absl::Status CheckMegatron(System system, const Job& job, const AxisDegrees& degrees) {
   const proto::Model& model = job.model;
-  if (!model.blocks().run().empty()) {
-    return Lacks(system, kBlocksDiffer, "use a model whose blocks are alike");
-  }
   RETURN_IF_ERROR(CheckDecoder(system, model));
   if (model.rope_scaling().factor() > 0 && !IsLlama31Scaling(model.rope_scaling())) {
     return Lacks(system,
@@ -95,8 +94,6 @@ absl::StatusOr<std::string> FindTitanModule(const proto::Model& model) {
   std::string lacks;
   if (model.family() != "llama") {
     lacks = "learned positions and layer norms (the family " + model.family() + ")";
-  } else if (!model.blocks().run().empty()) {
-    lacks = kBlocksDiffer;
   } else if (model.qkv_bias()) {
     lacks = "biases of queries, keys and values";
   } else if (model.window() > 0) {
