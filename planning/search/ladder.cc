@@ -18,6 +18,16 @@ namespace {
 // Relative errors: a short plan may be so far above the compiled one, in seconds and in bytes.
 // extrapolation_test.
 constexpr double kShortError = 0.02, kShortBytesError = 0.03;
+// The same of models whose blocks are of several classes. Each is measured alone, so that the mean
+// does not know what one class's kernels hide of another's exchanges.
+constexpr double kClassesError = 0.08, kClassesBytesError = 0.06;
+
+double ShortError(const BlockClasses& classes) {
+  return classes.size() > 1 ? kClassesError : kShortError;
+}
+double ShortBytesError(const BlockClasses& classes) {
+  return classes.size() > 1 ? kClassesBytesError : kShortBytesError;
+}
 // Formulas may say of a plan that fits that it needs so much more than there is.
 constexpr double kFormulaBytesError = 0.05;
 
@@ -159,7 +169,7 @@ Finding Ladder::Climb(size_t i, const GroupState& state, double packing) {
     next.tight = true;
   }
   next.rung = Rung::kEstimated;
-  next.bound = std::max(next.bound, next.least_seconds * (1 - kShortError));
+  next.bound = std::max(next.bound, next.least_seconds * (1 - ShortError(classes_)));
   return finding;
 }
 
@@ -236,7 +246,7 @@ absl::Status Ladder::TellFixed(size_t i, Finding* finding) {
   }
   ASSIGN_OR_RETURN(const GroupCosts all,
                    GroupCosts::Make(spec_.given, group, std::move(costs), slices));
-  const double capacity = capacity_ * (1 + kShortBytesError);
+  const double capacity = capacity_ * (1 + ShortBytesError(classes_));
   std::vector<KindCounts> counts;
   RETURN_IF_ERROR(TellMix(i, all, group.recompute().gather(), capacity, finding, &counts));
   finding->state.candidate = group;
@@ -301,7 +311,7 @@ absl::Status Ladder::TellMix(size_t i, const GroupCosts& costs, bool gathers, do
   state.candidate = group;
   std::vector<ClassCounts> blocks;
   for (int s = 0; s < costs.stages(); ++s) blocks.push_back(costs.BlocksOfStage(s));
-  const double most = std::max(capacity, capacity_ * (1 + kShortBytesError));
+  const double most = std::max(capacity, capacity_ * (1 + ShortBytesError(classes_)));
   const auto choose = [&](const GroupCosts& of, double bytes) {
     return groups_[i].uniform ? ChooseUniform(of, blocks, bytes) : ChooseMix(of, blocks, bytes);
   };
@@ -325,7 +335,7 @@ absl::Status Ladder::TellMix(size_t i, const GroupCosts& costs, bool gathers, do
 // Other numbers of blocks on the stages, where they make a step shorter.
 absl::Status Ladder::Rebalance(const GroupCosts& costs, bool gathers, double capacity,
                                std::optional<BlockMix>* mix, GroupState* state) const {
-  const double most = std::max(capacity, capacity_ * (1 + kShortBytesError));
+  const double most = std::max(capacity, capacity_ * (1 + ShortBytesError(classes_)));
   const GroupCosts least = costs.WithLeastHeld();
   for (const bool bounds : {true, false}) {
     const double bytes = bounds ? most : capacity;
