@@ -21,11 +21,13 @@ HEAD = "| model | cluster | devices | mesh | micro-batches | schedule | recomput
 # The devices on which a model is planned.
 MODELS = {
     "gemma2-2b": (8, 64), "gemma2-9b": (8, 64), "gemma2-27b": (64, 256),
-    "gemma3-1b": (8,), "gemma3-4b": (8, 64), "gemma3-12b": (8, 64), "gemma3-27b": (64, 256),
+    "gemma3-270m": (8,), "gemma3-1b": (8,), "gemma3-4b": (8, 64), "gemma3-12b": (8, 64), "gemma3-27b": (64, 256),
     "gpt-oss-20b": (8, 64), "gpt-oss-120b": (64, 256),
-    "olmo2-7b": (8, 64), "olmo2-32b": (64, 256), "olmo3-7b": (8, 64), "olmo3-32b": (64, 256),
-    "smollm3-3b": (8, 64), "qwen3-32b": (64, 256), "qwen3-30b-a3b": (8, 64), "qwen3-235b-a22b": (256, 1024),
-    "llama3.1-8b": (8, 64), "llama3.1-70b": (64, 256), "llama3.1-405b": (512, 1024),
+    "olmo2-1b": (8,), "olmo2-7b": (8, 64), "olmo2-13b": (8, 64), "olmo2-32b": (64, 256), "olmo3-7b": (8, 64), "olmo3-32b": (64, 256),
+    "smollm2-135m": (8,), "smollm2-360m": (8,), "smollm2-1.7b": (8,), "smollm3-3b": (8, 64),
+    "qwen3-0.6b": (8,), "qwen3-1.7b": (8,), "qwen3-4b": (8, 64), "qwen3-8b": (8, 64), "qwen3-14b": (8, 64), "qwen3-32b": (64, 256),
+    "qwen3-30b-a3b": (8, 64), "qwen3-235b-a22b": (256, 1024),
+    "llama3.2-1b": (8,), "llama3.2-3b": (8, 64), "llama3.1-8b": (8, 64), "llama3.1-70b": (64, 256), "llama3.1-405b": (512, 1024),
     "glm4.5-air": (64, 256), "glm4.5": (256, 1024),
 }
 CLUSTERS = ("h100", "b200")
@@ -42,6 +44,11 @@ def key(row):
     return tuple(cell.strip() for cell in row.strip("|").split("|")[:3])
 
 
+def shorten(recompute):
+    """"selective:2/1/1/1/1/1/1/1/1" -> "selective in 10 blocks": numbers of more than 8 slices are added up."""
+    return re.sub(r"([\w@]+):((?:\d+/){8,}\d+)", lambda m: f"{m[1]} in {sum(map(int, m[2].split('/')))} blocks", recompute)
+
+
 def plan_row(oneflow, model, cluster, devices, seconds):
     command = [oneflow, "fit", model, "--cluster=" + cluster, f"--devices={devices}", f"--batch={TOKENS // SEQUENCE}",
                f"--sequence={SEQUENCE}", f"--budget_seconds={seconds}", "--format=json"]
@@ -55,7 +62,7 @@ def plan_row(oneflow, model, cluster, devices, seconds):
     chunks = f" in {plan['chunks']} chunks" if plan["chunks"] > 1 else ""
     schedule = plan["schedule"] + chunks if "pipe=" in plan["mesh"] else ""
     shard = f", {plan['shard']} split" if plan["shard"] not in ("", "none") else ""
-    cells = [f"`{plan['mesh']}`{shard}", f"{plan['micro_batches']:,}", schedule, plan["recompute"],
+    cells = [f"`{plan['mesh']}`{shard}", f"{plan['micro_batches']:,}", schedule, shorten(plan["recompute"]),
              f"{plan['bytes_a_device'] / GIB:.1f}", f"{plan['step_seconds']:.2f}", f"{plan['tokens_per_second_per_device']:,.0f}",
              f"{100 * plan['mfu']:.0f} %"]
     return f"{begin} " + " | ".join(cells) + " |"
