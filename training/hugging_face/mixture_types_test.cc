@@ -125,6 +125,9 @@ TEST_CASE("MixtureTypes: keys as other releases of transformers write them") {
   CHECK(ParseMixture(Change(bare, {{"rope_parameters", rope}})) == glm);
   CHECK(ParseMixture(bare).model.theta() == 10000);
   CHECK(ParseMixture(bare).model.rotary_share() == 0.5);
+  // A head of 128 turns 56 elements for any share that rounds down to them.
+  CHECK(ParseMixture(Change(bare, {{"partial_rotary_factor", 0.4375}})) ==
+        ParseMixture(Change(bare, {{"partial_rotary_factor", 0.4401}})));
 }
 
 TEST_CASE("MixtureTypes: what is written is read") {
