@@ -151,9 +151,11 @@ TEST_CASE("patterns and numbers of decoders that do not fit are refused") {
   CHECK(DecoderError("a,b(experts=3)", "layers: 2") ==
         "blocks b: have experts, and the model has none; write --experts=N beside --blocks, and "
         "experts=0 for classes without");
-  CHECK(DecoderError("none", "rotary_share: 0.3") ==
+  CHECK(DecoderError("none",
+                     "rotary_share: 0.3 rope_scaling { kind: YARN factor: 2 low: 1 high: 32 "
+                     "positions: 64 }") ==
         "--rotary_share=0.3: turns 19 elements of a head, an odd number; use a share of an even "
-        "number: rotary positions turn pairs");
+        "number, as YaRN demands it");
   CHECK(DecoderError("none", "rotary_share: 0.001") ==
         "--rotary_share=0.001: turns no element of a head; use 0, or a larger share");
   CHECK(DecoderError("none", "router_bias: true") ==
