@@ -28,9 +28,6 @@ constexpr double kClassesError = 0.08, kClassesBytesError = 0.25;
 double ShortError(const BlockClasses& classes) {
   return classes.size() > 1 ? kClassesError : kShortError;
 }
-double ShortBytesError(const BlockClasses& classes) {
-  return classes.size() > 1 ? kClassesBytesError : kShortBytesError;
-}
 // Formulas may say of a plan that fits that it needs so much more than there is.
 constexpr double kFormulaBytesError = 0.05;
 
@@ -85,6 +82,10 @@ std::vector<ModelShape> FindClassShapes(const proto::Graph& graph, const ModelSh
 }
 
 }  // namespace
+
+double ShortBytesError(const BlockClasses& classes) {
+  return classes.size() > 1 ? kClassesBytesError : kShortBytesError;
+}
 
 // [gathers][kind]
 struct Ladder::KindCosts {
