@@ -36,7 +36,6 @@ class Decoder {
     }
     g_.Block(-1);
     model_ = all;
-    const Value stream = x;
     x = Norm("norm_f", x, Hidden());
     const Value head =
         model_.tied() ? wte : g_.Variable("head.weight", {Vocab(), Hidden()}, Normal(kDeviation));
@@ -45,7 +44,7 @@ class Decoder {
     if (model_.next_tokens() == 0) {
       g_.Loss(loss);
     } else {
-      const Value next = NextTokenLoss("mtp", stream, labels, wte, head);
+      const Value next = NextTokenLoss("mtp", x, labels, wte, head);
       g_.Loss(g_.Op("add_n", "loss.all", {loss, next}));
     }
     g_.Output(logits);
@@ -129,9 +128,9 @@ class Decoder {
     return cap > 0 ? g_.SoftCap(at, x, cap) : x;
   }
 
-  // Multi-token prediction (DeepSeek-AI 2024, DeepSeek-V3, section 2.2): from the stream behind the
-  // last block and the embedding of a position's label, a further block predicts the label after
-  // it. Embedding and head are the model's. The last position has no such label.
+  // Multi-token prediction (DeepSeek-AI 2024, DeepSeek-V3, section 2.2): from the stream behind
+  // norm_f and the embedding of a position's label, a further block predicts the label after it.
+  // Embedding and head are the model's. The last position has no such label.
   Value NextTokenLoss(const std::string& at, Value x, Value labels, Value wte, Value head) {
     model_ = BlockNumbers(model_, model_.layers() - 1);
     const NamedDims batch = {{"batch", 0}, {"seq", model_.sequence()}};
