@@ -93,9 +93,8 @@ class Scaler {
     if (const auto it = shares_.find({op.stage, labels}); it != shares_.end()) return it->second;
     ASSIGN_OR_RETURN(const TensorId part, Count(op, labels));
     ASSIGN_OR_RETURN(const TensorId all, Count(op, labels_));
-    ASSIGN_OR_RETURN(const TensorId share,
-                     Add("divide", graph_.tensors[labels].name + ".share", op, {part, all},
-                         replicated_, {}));
+    ASSIGN_OR_RETURN(const TensorId share, Add("divide", graph_.tensors[labels].name + ".share", op,
+                                               {part, all}, replicated_, {}));
     return shares_[{op.stage, labels}] = share;
   }
 
@@ -127,9 +126,8 @@ class Scaler {
                      {"sequence", tensor.shape.dims[1]},
                      {"documents", source.ends_with("document_labels")}};
     if (source.starts_with("next_")) attrs["next"] = true;
-    ASSIGN_OR_RETURN(
-        const TensorId counts,
-        Add("count_ahead", tensor.name + ".ahead", reader, {}, split, std::move(attrs)));
+    ASSIGN_OR_RETURN(const TensorId counts, Add("count_ahead", tensor.name + ".ahead", reader, {},
+                                                split, std::move(attrs)));
     ASSIGN_OR_RETURN(const TensorId count, Add("sum_in_order", tensor.name + ".count", reader,
                                                {counts}, replicated_, {}));
     return counts_[{reader.stage, labels}] = count;
@@ -162,9 +160,9 @@ class Scaler {
   SbpChoice& choice_;
   const TensorId labels_;  // of the loss that is reported
   const NdSbp replicated_;
-  std::set<TensorId> hidden_;                // labels of hidden losses
+  std::set<TensorId> hidden_;                    // labels of hidden losses
   std::map<OnStage, TensorId> counts_, shares_;  // of labels on a stage
-  std::vector<Op> ops_;                      // of the new graph
+  std::vector<Op> ops_;                          // of the new graph
   std::vector<std::vector<NdSbp>> needs_;
 };
 

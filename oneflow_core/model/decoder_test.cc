@@ -89,6 +89,8 @@ TEST_CASE("a block that predicts next tokens has the published size, and a loss 
   CHECK(loss.attr().at("gradient_only").b());
   CHECK(loss.attr().at("factor").f() == 0.3);
   CHECK(FindOpNamed(graph, "mtp.embed")->input(0) == "wte");
+  CHECK(FindOpNamed(graph, "mtp.embed")->input(1) == "next_tokens");
+  CHECK(FindOpNamed(graph, "mtp.norm_stream")->input(0) == "norm_f");
   CHECK(FindOpNamed(graph, "mtp.logits")->input(1) == "head.weight");
 }
 

@@ -30,10 +30,9 @@ Specs InferInput(const OpView& v) {
   const Tensor& x = v.out(0);
   const std::string source = AttrString(v.op, "source", "feed");
   RETURN_IF_ERROR(ExpectBound(x.shape));
-  RETURN_IF_ERROR(
-      ExpectOneOf("source", source,
-                  {"tokens", "next_tokens", "labels", "next_labels", "positions", "documents",
-                   "document_labels", "next_document_labels", "feed"}));
+  RETURN_IF_ERROR(ExpectOneOf("source", source,
+                              {"tokens", "next_tokens", "labels", "next_labels", "positions",
+                               "documents", "document_labels", "next_document_labels", "feed"}));
   if (source != "feed") {
     RETURN_IF_ERROR(ExpectIds(source, x));
     if (x.shape.rank() != 2) {

@@ -43,16 +43,14 @@ def loss(model, batch):
     return FACTOR * torch.nn.functional.cross_entropy(logits[:-1], batch[2:])
 
 
-def losses_of_documents(model, batch, end):
-    """(the loss that is reported, that of next tokens) of a sequence of documents, each of which ends with `end`."""
-    ids, document = batch[:-1], torch.cumsum(torch.cat([torch.tensor([0]), (batch[:-1] == end).long()]), 0)
-    length = len(ids)
-    at = torch.arange(length)
-    first = torch.tensor([int((document == document[i]).nonzero()[0]) for i in range(length)])
-    seen = (document[:length, None] == document[None, :length]) & (at[None] <= at[:, None])
-    mask = torch.zeros(length, length).masked_fill(~seen, float("-inf"))[None, None]
-    labels = torch.where(document[1:] == document[:-1], batch[1:], -100)
-    after = torch.where(document[2:] == document[:-2], batch[2:], -100)
-    logits = model(ids[None], position_ids=(at - first)[None], attention_mask=mask).logits[0]
-    ahead = block_logits(model, ids[None], batch[None, 1:], (at - first)[None], mask)[0]
-    return torch.nn.functional.cross_entropy(logits, labels), FACTOR * torch.nn.functional.cross_entropy(ahead[:-1], after)
+def losses_of_documents(model, batch, begins, counts):
+    """(the loss that is reported, that of next tokens) of a sequence of documents: tokens that begin one, and that count as labels."""
+    ids, document, at = batch[None, :-1], torch.cumsum(begins.long(), 0), torch.arange(len(batch) - 1)
+    positions = at - torch.cummax(torch.where(begins[:-1], at, 0), 0).values
+    seen = (document[:-1, None] == document[None, :-1]) & (at[None] <= at[:, None])
+    mask = torch.zeros(seen.shape).masked_fill(~seen, float("-inf"))[None, None]
+    logits = [model(ids, position_ids=positions[None], attention_mask=mask).logits[0],
+              block_logits(model, ids, batch[None, 1:], positions[None], mask)[0, :-1]]
+    labels = [torch.where((document[n:] == document[:-n]) & counts[n:], batch[n:], -100) for n in (1, 2)]
+    loss, ahead = (torch.nn.functional.cross_entropy(*pair) for pair in zip(logits, labels))
+    return loss, FACTOR * ahead

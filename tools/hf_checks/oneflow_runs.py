@@ -2,6 +2,7 @@
 import array
 import json
 import os
+import shutil
 import struct
 import subprocess
 
@@ -49,10 +50,14 @@ class Oneflow:
         return [list(values[i * vocab:(i + 1) * vocab]) for i in range(len(tokens))]
 
     def gradients(self, checkpoint, tokens, *flags):
-        """(loss, {variable: values}) of a batch of one sequence: with beta1 = 0 the first moment is the gradient."""
-        with open(self.path("tokens.bin"), "wb") as file:
-            file.write(array.array("H", tokens).tobytes())
-        self.run("train", "--graph=" + self.graph(checkpoint), "--init_from=" + checkpoint, "--data=tokens.bin", "--batch=1",
+        """(loss, {variable: values}) of a batch of one sequence, or of one in the file of a name: with beta1 = 0 the first moment is
+        the gradient."""
+        if not isinstance(tokens, str):
+            with open(self.path("tokens.bin"), "wb") as file:
+                file.write(array.array("H", tokens).tobytes())
+            tokens = "tokens.bin"
+        shutil.rmtree(self.path("stepped"), ignore_errors=True)
+        self.run("train", "--graph=" + self.graph(checkpoint), "--init_from=" + checkpoint, "--data=" + tokens, "--batch=1",
                  "--steps=1", "--beta1=0", "--clip=0", "--weight_decay=0", "--checkpoint_dir=stepped",
                  "--metrics=stepped.jsonl", *flags)
         with open(self.path("stepped.jsonl"), encoding="utf-8") as file:
@@ -96,19 +101,18 @@ def check_model(oneflow, folder, expected):
     result = oneflow.generate("imported", expected["prompt"], len(expected["greedy"]))
     if result["tokens"] != expected["greedy"]:
         raise AssertionError(f"greedy tokens: {result['tokens']}, not {expected['greedy']}")
-    worst_gradient = check_gradients(oneflow, config, expected)
-    if "documents" in expected:
-        os.rename(oneflow.path("stepped"), oneflow.path("stepped_whole"))
-        of = expected["documents"]
-        worst_gradient = max(worst_gradient, check_gradients(oneflow, config, of, "--documents", f"--end_of_text_id={of['end']}"))
+    worst_gradient = check_gradients(oneflow, config, expected, expected["batch"])
+    if apart := expected.get("apart"):
+        worst_gradient = max(worst_gradient, check_gradients(oneflow, config, apart["documents"], apart["batch"], "--documents",
+                                                             f"--end_of_text_id={apart['end']}"))
     check_same_files(oneflow, folder)
     return (f"logits within {worst_logit:.1e}, gradients within {worst_gradient:.1e}, {len(expected['greedy'])} greedy "
             "tokens and the exported bytes are the same")
 
 
-def check_gradients(oneflow, config, expected, *flags):
+def check_gradients(oneflow, config, expected, tokens, *flags):
     """Those of a batch; returns the worst, relative to the largest of its tensor."""
-    loss, gradients = oneflow.gradients("imported", expected["batch"], *flags)
+    loss, gradients = oneflow.gradients("imported", tokens, *flags)
     check_close("loss", [loss], [expected["loss"]])
     worst_gradient = 0.0
     # A bias of keys that are not rotated changes nothing: its gradient is what rounding leaves.

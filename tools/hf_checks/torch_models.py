@@ -109,10 +109,19 @@ def sample_gradients(model, loss, generator):
 
 
 def expect_documents(model, batch, generator):
-    """The same of a sequence of documents, one of them a token long, where labels after the next are fewer."""
+    """The same of documents, of which two have a token alone, so that labels after the next are fewer; and of chats of which not
+    every token is a label, in one window."""
     batch[[9, 10, 12, 40, 70]] = END
-    loss, ahead = next_tokens.losses_of_documents(model, batch, END)
-    return {"end": END, "batch": batch.tolist(), "loss": loss.item(), "gradients": sample_gradients(model, loss + ahead, generator)}
+    chats = torch.zeros(SEQUENCE + 1, dtype=torch.bool)
+    chats[[0, 40, 65, 85, 94, SEQUENCE]] = True
+    labels = (torch.rand(SEQUENCE + 1, generator=generator) < 0.6) & ~chats
+    labels[95] = True
+    begins = torch.cat([torch.tensor([True]), batch[:-1] == END])
+    result = {"end": END, "batch": batch.tolist()}
+    for name, first, counts in ("documents", begins, torch.ones_like(begins)), ("chats", chats, labels):
+        loss, ahead = next_tokens.losses_of_documents(model, batch, first, counts)
+        result[name] = {"loss": loss.item(), "gradients": sample_gradients(model, loss + ahead, generator)}
+    return {**result, "begins": chats.nonzero()[:, 0].tolist(), "labels": labels.nonzero()[:, 0].tolist()}
 
 
 def expect(model):
@@ -128,11 +137,11 @@ def expect(model):
     if margin < LEAST_MARGIN:
         return None
     at = [0, 1, 17, 40, SEQUENCE - 1]
-    of_documents = {"documents": expect_documents(model, batch.clone(), generator)} if further else {}
+    apart = {"apart": expect_documents(model, batch.clone(), generator)} if further else {}
     return {"versions": {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__},
             "sequence": SEQUENCE, "batch": batch.tolist(), "logits_at": at, "logits": [logits[i].tolist() for i in at],
             "loss": loss.item(), "gradients": gradients, "prompt": prompt, "greedy": tokens, "margin": margin,
-            **of_documents}
+            **apart}
 
 
 def make_folder(family, folder, dtype=torch.bfloat16):

@@ -289,7 +289,8 @@ absl::StatusOr<std::string> WhyNoNextTokens(const ModelFolder& folder, const Fam
                                             bool tied) {
   ASSIGN_OR_RETURN(const Tensors tensors, ListTensors(folder, files, tied, {}));
   int64_t block = -1;
-  const VariableParts* const row = FindParts(files, absl::StrCat(ToAbsl(kNextTokens), "norm_f.weight"), &block);
+  const VariableParts* const row =
+      FindParts(files, absl::StrCat(ToAbsl(kNextTokens), "norm_f.weight"), &block);
   const std::string name = TensorName(row->parts[0], block);
   if (!tensors.contains(name)) return "it has no tensor " + Quoted(FileName(files, name));
   for (const auto& [copy, of] : files.copies) {

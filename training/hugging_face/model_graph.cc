@@ -24,9 +24,8 @@ struct Candidate {
 
 std::optional<Candidate> TryType(const ModelType& type, const proto::Model& model,
                                  int64_t further_blocks) {
-  HuggingFaceConfig said = {.model_type = std::string(type.name),
-                            .model = model,
-                            .further_blocks = further_blocks};
+  HuggingFaceConfig said = {
+      .model_type = std::string(type.name), .model = model, .further_blocks = further_blocks};
   absl::StatusOr<HuggingFaceConfig> read = ParseHuggingFaceConfig(ConfigText(said), "config.json");
   if (!read.ok()) return std::nullopt;
   std::vector<std::string> lost = ListDifferences(model, read->model);

@@ -225,7 +225,8 @@ struct LabelCounter {
       for (int64_t s = samples * part / parts; s < samples * (part + 1) / parts; ++s) {
         RETURN_IF_ERROR(run.tokens->Sample(run.first_step + step, s, rows.row));
         rows.ReplaceTokens(run);
-        labels += std::count_if(rows.row.begin(), rows.row.end() - 1, [](int32_t x) { return x >= 0; });
+        labels +=
+            std::count_if(rows.row.begin(), rows.row.end() - 1, [](int32_t x) { return x >= 0; });
       }
       *counts++ = static_cast<double>(labels);
     }
@@ -271,10 +272,9 @@ absl::StatusOr<Kernel> MakeLoadCounts(const KernelSetup& setup) {
   counter->size = port.slice.size[0];
   counter->parts = port.dims[0];
   const bool next = BoolAttr(setup, "next");
-  counter->rows.field =
-      BoolAttr(setup, "documents")
-          ? (next ? TokenField::kNextDocumentLabels : TokenField::kDocumentLabels)
-          : (next ? TokenField::kNextLabels : TokenField::kLabels);
+  counter->rows.field = BoolAttr(setup, "documents")
+                            ? (next ? TokenField::kNextDocumentLabels : TokenField::kDocumentLabels)
+                            : (next ? TokenField::kNextLabels : TokenField::kLabels);
   counter->rows.row.resize(sequence + 1);
   return Kernel([counter](const KernelCall& call) {
     return counter->Count(*call.run, call.firing, call.output<double>(0));

@@ -116,11 +116,12 @@ absl::StatusOr<HuggingFaceConfig> ChooseNextTokens(const ModelWeights& weights,
   }
   if (said.has_next_tokens()) config.model.set_next_tokens(said.next_tokens());
   if (!why.empty()) {
-    PrintNotice(absl::StrCat(weights.folder(), ": the block of next tokens is not imported: ", why));
+    PrintNotice(
+        absl::StrCat(weights.folder(), ": the block of next tokens is not imported: ", why));
   } else if (config.model.next_tokens() > 0) {
-    PrintNotice(absl::StrCat(
-        weights.folder(), ": the block of next tokens, layer ", config.model.layers(),
-        ", is imported; it acts in training alone (--next_tokens=0 leaves it out)"));
+    PrintNotice(
+        absl::StrCat(weights.folder(), ": the block of next tokens, layer ", config.model.layers(),
+                     ", is imported; it acts in training alone (--next_tokens=0 leaves it out)"));
   }
   return config;
 }
