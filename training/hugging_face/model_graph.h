@@ -42,7 +42,7 @@ absl::StatusOr<HuggingFaceConfig> DescribeModelGraph(const proto::Graph& graph,
 absl::StatusOr<proto::Model> DescribeModel(const proto::Graph& graph);
 
 // The table of the tensors of a model's files.
-const FamilyFiles& FindFiles(const HuggingFaceConfig& config);
+FamilyFiles FindFiles(const HuggingFaceConfig& config);
 
 // NameOtherParts of a model's files.
 std::vector<std::string> FindOtherParts(const HuggingFaceConfig& config);

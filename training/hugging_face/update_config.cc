@@ -24,6 +24,7 @@ constexpr std::string_view kKept[] = {"architectures", "attention_dropout", "bos
 constexpr std::string_view kOther[] = {"experts_per_token", "layer_types",
                                        "num_local_experts", "partial_rotary_factor",
                                        "rope_parameters",   "sliding_window_pattern"};
+constexpr std::string_view kFurtherBlocks = "num_nextn_predict_layers";
 // Of weights that are written otherwise.
 constexpr std::string_view kQuantization = "quantization_config";
 // Keys that are not added where they are missing.
@@ -68,11 +69,16 @@ std::string UpdateConfigText(std::string_view original, const HuggingFaceConfig&
   const bool other_dtype = new_dtype && was->dtype != config.dtype;
   was->dtype = config.dtype;
   if (config.is_gpt2() && config.model.dropout() == 0) was->model.set_dropout(0);
+  const bool other_model = !(config == *was);
+  // transformers says that there are further blocks of files without them, too.
+  const bool other_further =
+      config.further_blocks > 0 && config.further_blocks != was->further_blocks;
+  const std::string_view further = other_further ? kFurtherBlocks : "";
   Values values;
   for (const JsonMember& member : ListMembers(described)) {
     if (member.key == "torch_dtype") {
       if (other_dtype) values["torch_dtype"] = values["dtype"] = member.value;
-    } else if (!(config == *was) && !Contains(kKept, member.key)) {
+    } else if (!Contains(kKept, member.key) && (other_model || member.key == further)) {
       values[std::string(member.key)] = member.value;
     }
   }
