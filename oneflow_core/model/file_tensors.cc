@@ -169,7 +169,8 @@ const FamilyFiles& MixtralFiles() {
 }
 
 const FamilyFiles& Qwen3MoeFiles() {
-  static const auto* const files = new FamilyFiles(DecoderFiles({NormsBefore(), QwenExperts()}));
+  static const auto* const files =
+      new FamilyFiles(DecoderFiles({NormsBefore(), DenseMlp(), QwenExperts()}));
   return *files;
 }
 

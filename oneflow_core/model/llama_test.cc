@@ -245,7 +245,7 @@ TEST_CASE("queues have as many slots and groups as the model says, or a capacity
   CHECK(queues("experts: 12 slots: 1.5 slot_groups: 3") == "1.5 of 3");
   CHECK(queues("experts: 12 capacity: 1.5") == "1.5 of 12");
   CHECK(Error("experts: 8 slots: 1.25 slot_groups: 3") ==
-        "--slot_groups=3: does not divide the 8 experts; use a divisor");
+        "--slot_groups=3: does not divide the 8 experts; use a divisor of 8");
   CHECK(Error("experts: 8 slot_groups: 4") ==
         "--slot_groups=4: acts on nothing without --slots; add --slots=1.25, or leave it out");
   CHECK(Error("experts: 8 slots: 9") ==

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/model/block_numbers.h"
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/recipe/words.h"
@@ -79,6 +80,9 @@ absl::Status CheckOwn(const Family& family, const proto::Model& said, const prot
     return InputError("--" + std::string(row.name) + "=" + FieldText(row, said),
                       "is a flag of " + owners + "`, and the family is " + std::string(family.name),
                       "leave it out");
+  }
+  for (const proto::BlockPattern::Class& c : said.blocks().classes()) {
+    RETURN_IF_ERROR(Annotate(CheckOwn(family, c.numbers(), own), "blocks " + c.name()));
   }
   return absl::OkStatus();
 }
@@ -157,12 +161,15 @@ int64_t CountParameters(const proto::Graph& graph) {
 
 int64_t CountActiveParameters(const proto::Model& complete, const proto::Graph& graph) {
   int64_t count = CountParameters(graph);
-  const int64_t others = complete.experts() - complete.experts_per_token();
+  if (complete.experts() == 0) return count;
   for (const TensorSplit& split : NamedFamily(complete.family())->splits) {
-    if (!split.by_expert || others <= 0) continue;
+    if (!split.by_expert) continue;
     ForVariables(graph, [&](const proto::Op& op, int64_t elements) {
       if (op.name() != VariableName(split.variable, op.block())) return;
-      count -= elements / complete.experts() * others;
+      // The block that predicts next tokens is like the last one.
+      const int64_t block = op.has_block() ? op.block() : complete.layers() - 1;
+      const proto::Model numbers = BlockNumbers(complete, block);
+      count -= elements / numbers.experts() * (numbers.experts() - numbers.experts_per_token());
     });
   }
   return count;

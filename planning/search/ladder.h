@@ -105,10 +105,11 @@ class Ladder {
   absl::StatusOr<std::vector<ClassCounts>> FindSlices(const proto::Recipe& group);
   bool MayRebalance(size_t i) const;
   absl::StatusOr<KindCosts> FindFormulas(size_t i, int64_t* made);
-  absl::Status TellFixed(size_t i, Finding* finding);
+  std::vector<KindCounts> CountFixed(const std::vector<ClassCounts>& slices, int stages) const;
   absl::Status Tell(size_t i, double capacity, Finding* finding);
-  absl::Status TellMix(size_t i, const GroupCosts& costs, bool gathers, double capacity,
-                       Finding* finding, std::vector<KindCounts>* counts) const;
+  absl::Status TellMix(size_t i, const GroupCosts& costs, const std::vector<KindCounts>& fixed,
+                       bool gathers, double capacity, Finding* finding,
+                       std::vector<KindCounts>* counts) const;
   absl::Status Rebalance(const GroupCosts& costs, bool gathers, double capacity,
                          std::optional<BlockMix>* mix, GroupState* state) const;
   absl::Status CompileCandidate(size_t i, Finding* finding);

@@ -58,6 +58,19 @@ TEST_CASE("a search: without time it says what it did not look at, and no word o
   CHECK_THAT(text, !Contains("fits"));
 }
 
+TEST_CASE("a search: numbers of blocks that are recomputed may be fixed for each of many slices") {
+  SearchSpec spec = MakeSpec(kAmple);
+  REQUIRE(AddFixes("--fix=", "pipe=4,recompute=full:1/0/0/0", &spec.fixed).ok());
+  const absl::StatusOr<SearchResult> result = Search(spec, {.budget_seconds = 600});
+  INFO(result.status());
+  REQUIRE(result.ok());
+  CHECK(result->complete);
+  REQUIRE(!result->found.empty());
+  for (const FoundPlan& found : result->found) {
+    CHECK(found.candidate.recompute().term(0).counts_size() == 4);
+  }
+}
+
 TEST_CASE("a search: one that is stopped has what it found until then") {
   std::atomic<bool> stop = false;
   SearchOptions options{.budget_seconds = 600, .threads = 2};

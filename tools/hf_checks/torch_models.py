@@ -39,7 +39,7 @@ CONFIGS = {
     "qwen2": lambda: transformers.Qwen2Config(**LLAMA, tie_word_embeddings=True),
     "qwen3": lambda: transformers.Qwen3Config(**LLAMA, head_dim=16),
     "qwen3_moe": lambda: transformers.Qwen3MoeConfig(**LLAMA, head_dim=16, moe_intermediate_size=16, num_experts=8,
-                                                     num_experts_per_tok=3, norm_topk_prob=False),
+                                                     num_experts_per_tok=3, norm_topk_prob=False, mlp_only_layers=[0]),
     "smollm3": lambda: transformers.SmolLM3Config(**THREE, no_rope_layers=[1, 0, 1], attention_bias=True),
     "gemma2": lambda: transformers.Gemma2Config(**THREE, head_dim=16, sliding_window=16, query_pre_attn_scalar=24,
                                                 attn_logit_softcapping=4.0, final_logit_softcapping=6.0),

@@ -54,15 +54,12 @@ void ReadGlm4Moe(ConfigFields& fields, HuggingFaceConfig& config) {
   std::vector<proto::Model> own = ListOwnNumbers(model);
   const auto dense = static_cast<size_t>(ReadCount(fields, kDense, 1));
   if (dense >= own.size()) fields.Refuse(kDense, "leaves no layer with experts");
-  for (size_t i = 0; i < dense && i < own.size(); ++i) {
-    own[i].set_inner(dense_inner);
-    own[i].set_experts(0);
-  }
+  for (size_t i = 0; i < dense && i < own.size(); ++i) SetDense(dense_inner, own[i]);
   SetBlocks(own, &model);
 }
 
 void WriteGlm4Moe(const HuggingFaceConfig& config, ModelType::Json& json) {
-  const proto::Model& m = config.model;
+  const proto::Model m = FindMixture(config.model);
   json["hidden_act"] = "silu";
   WriteSizes(m, json);
   WriteRotary(m, json);
@@ -78,7 +75,7 @@ void WriteGlm4Moe(const HuggingFaceConfig& config, ModelType::Json& json) {
   json["n_group"] = 1;
   json["topk_group"] = 1;
   json["num_nextn_predict_layers"] = config.further_blocks;
-  const std::vector<proto::Model> blocks = ListBlocks(m);
+  const std::vector<proto::Model> blocks = ListBlocks(config.model);
   int64_t dense = 0;
   while (dense < static_cast<int64_t>(blocks.size()) && blocks[dense].experts() == 0) ++dense;
   json["first_k_dense_replace"] = dense;

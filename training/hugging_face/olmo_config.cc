@@ -53,6 +53,11 @@ void WriteOlmo2(const HuggingFaceConfig& config, ModelType::Json& json) {
   json["hidden_act"] = "silu";
   WriteSizes(config.model, json);
   WriteRotary(config.model, json);
+  // Releases 4 of transformers take linear scaling alone, under its older name.
+  if (const proto::RopeScaling& scaling = config.model.rope_scaling();
+      scaling.kind() == proto::RopeScaling::LINEAR) {
+    json["rope_scaling"] = {{"type", "linear"}, {"factor", scaling.factor()}};
+  }
   json["attention_bias"] = config.model.qkv_bias() && config.model.proj_bias();
 }
 
