@@ -213,6 +213,8 @@ absl::Status AddOptimizer(Graph* graph, const Gradients& gradients,
 
 // The number of labels that count, f64[]; -1 if the graph does not count them.
 TensorId FindLabelCount(const Graph& graph);
+// The op of a scalar by such a number.
+inline constexpr char kDivide[] = "divide";
 
 // Requires decomposed losses and, if the graph is trained, its update.
 absl::Status DivideByCount(Graph* graph);

@@ -66,7 +66,7 @@ class Scaler {
       if (const TensorId labels = HiddenLabels(op); labels >= 0) {
         ASSIGN_OR_RETURN(const TensorId share, Share(op, labels));
         ASSIGN_OR_RETURN(op.inputs.back(),
-                         Add("divide", op.name + ".dloss", op, {op.inputs.back(), share},
+                         Add(kDivide, op.name + ".dloss", op, {op.inputs.back(), share},
                              replicated_, {}, op.phase));
       }
       ops_.push_back(std::move(op));
@@ -93,7 +93,7 @@ class Scaler {
     if (const auto it = shares_.find({op.stage, labels}); it != shares_.end()) return it->second;
     ASSIGN_OR_RETURN(const TensorId part, Count(op, labels));
     ASSIGN_OR_RETURN(const TensorId all, Count(op, labels_));
-    ASSIGN_OR_RETURN(const TensorId share, Add("divide", graph_.tensors[labels].name + ".share", op,
+    ASSIGN_OR_RETURN(const TensorId share, Add(kDivide, graph_.tensors[labels].name + ".share", op,
                                                {part, all}, replicated_, {}));
     return shares_[{op.stage, labels}] = share;
   }

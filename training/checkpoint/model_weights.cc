@@ -38,12 +38,7 @@ absl::StatusOr<std::unique_ptr<ModelWeights>> ModelWeights::Open(const std::stri
   ASSIGN_OR_RETURN(const std::string dir, FindModel(path));
   ASSIGN_OR_RETURN(HuggingFaceConfig config, ReadHuggingFaceConfig(dir));
   ASSIGN_OR_RETURN(ModelFolder folder, ModelFolder::Open(dir));
-  std::string no_next_tokens;
-  if (config.further_blocks > 0) {
-    ASSIGN_OR_RETURN(no_next_tokens,
-                     WhyNoNextTokens(folder, FindFiles(config), config.model.tied()));
-    config.model.set_next_tokens(no_next_tokens.empty() ? 1 : 0);
-  }
+  ASSIGN_OR_RETURN(std::string no_next_tokens, FindNextTokens(folder, &config));
   std::unique_ptr<ModelWeights> weights(new ModelWeights(std::move(config), std::move(folder)));
   weights->no_next_tokens_ = std::move(no_next_tokens);
   ASSIGN_OR_RETURN(weights->graph_, BuildModelGraph(weights->config_, {}));

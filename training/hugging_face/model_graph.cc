@@ -94,6 +94,32 @@ std::vector<std::string> FindOtherParts(const HuggingFaceConfig& config) {
   return NameOtherParts(FindFiles(config), config.model.next_tokens(), config.further_blocks);
 }
 
+absl::StatusOr<std::string> FindNextTokens(const ModelFolder& folder, HuggingFaceConfig* config) {
+  if (config->further_blocks == 0) return "its config.json has none";
+  ASSIGN_OR_RETURN(std::string why,
+                   WhyNoNextTokens(folder, FindFiles(*config), config->model.tied()));
+  config->model.set_next_tokens(why.empty() ? 1 : 0);
+  return why;
+}
+
+absl::StatusOr<HuggingFaceConfig> ChooseNextTokens(HuggingFaceConfig config,
+                                                   const proto::Model& said, const std::string& why,
+                                                   const std::string& folder, std::string* note) {
+  proto::Model& model = config.model;
+  if (said.next_tokens() > 0 && !why.empty()) {
+    return InputError("--next_tokens=1", "is not in " + folder + ": " + why, "leave it out");
+  }
+  if (said.has_next_tokens()) model.set_next_tokens(said.next_tokens());
+  if (model.next_tokens() > 0) {
+    *note =
+        absl::StrCat(folder, ": the block of next tokens, layer ", model.layers(),
+                     ", is imported; it acts in training alone (--next_tokens=0 leaves it out)");
+  } else if (config.further_blocks > 0 && !why.empty()) {
+    *note = absl::StrCat(folder, ": the block of next tokens is not imported: ", why);
+  }
+  return config;
+}
+
 absl::StatusOr<std::vector<MappedVariable>> MapModel(const ModelFolder& folder,
                                                      const HuggingFaceConfig& config,
                                                      const proto::Graph& graph) {

@@ -102,30 +102,6 @@ absl::StatusOr<std::string> WriteCheckpoint(const std::string& dir, const proto:
   return folder;
 }
 
-// The model that is asked for: the folder's, with or without its block of next tokens.
-absl::StatusOr<HuggingFaceConfig> ChooseNextTokens(const ModelWeights& weights,
-                                                   const proto::Model& said) {
-  HuggingFaceConfig config = weights.config();
-  if (config.further_blocks == 0 && said.next_tokens() == 0) return config;
-  const std::string why = config.further_blocks == 0
-                              ? "its config.json has no num_nextn_predict_layers"
-                              : weights.no_next_tokens();
-  if (said.next_tokens() > 0 && !why.empty()) {
-    return InputError("--next_tokens=1", absl::StrCat("is not in ", weights.folder(), ": ", why),
-                      "leave it out");
-  }
-  if (said.has_next_tokens()) config.model.set_next_tokens(said.next_tokens());
-  if (!why.empty()) {
-    PrintNotice(
-        absl::StrCat(weights.folder(), ": the block of next tokens is not imported: ", why));
-  } else if (config.model.next_tokens() > 0) {
-    PrintNotice(
-        absl::StrCat(weights.folder(), ": the block of next tokens, layer ", config.model.layers(),
-                     ", is imported; it acts in training alone (--next_tokens=0 leaves it out)"));
-  }
-  return config;
-}
-
 // The refusal of a configuration, with every way in which its model differs from what can be built.
 absl::Status WithDifferences(const absl::Status& refused, const std::string& folder) {
   const absl::Status all = FindNamedModel(folder).status();
@@ -181,7 +157,11 @@ absl::Status Import(const Arguments& args) {
   const ModelNotes& notes = weights->notes();
   ASSIGN_OR_RETURN(const int64_t vocab, PaddedVocab(args, notes.vocab));
   const ModelGraphOptions options = {.sequence = said.sequence(), .vocab = vocab};
-  ASSIGN_OR_RETURN(const HuggingFaceConfig config, ChooseNextTokens(*weights, said));
+  std::string note;
+  ASSIGN_OR_RETURN(
+      const HuggingFaceConfig config,
+      ChooseNextTokens(weights->config(), said, weights->no_next_tokens(), from, &note));
+  if (!note.empty()) PrintNotice(note);
   ASSIGN_OR_RETURN(const proto::Graph graph, BuildModelGraph(config, options));
   std::vector<MappedVariable> variables;
   for (const WantedVariable& wanted : ListVariables(graph)) {
