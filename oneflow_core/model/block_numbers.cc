@@ -18,8 +18,7 @@ absl::Status CheckPattern(const proto::Model& model) {
   for (int i = 0; i < model.blocks().classes_size(); ++i) {
     const std::string& name = model.blocks().classes(i).name();
     if (!names.insert(name).second) {
-      return InputError(where, absl::StrCat("has two classes \"", name, "\""),
-                        "give each a name of its own");
+      return InputError(where, "has two classes " + name, "give each a name of its own");
     }
     if (found.contains(i) && !model.blocks().run().empty()) continue;
     return InputError(where, absl::StrCat("leaves no block of ", model.layers(), " for ", name),
@@ -56,10 +55,8 @@ proto::Model BlockNumbers(const proto::Model& model, int64_t block) {
   proto::Model result = model;
   result.clear_blocks();
   if (model.blocks().classes().empty()) return result;
-  const proto::Model& own = model.blocks().classes(FindBlockClass(model, block)).numbers();
-  for (const Row& row : ModelRows()) {
-    if (HasField(row, own)) CopyField(row, own, &result);
-  }
+  const int index = FindBlockClass(model, block);
+  CopyFields(ModelRows(), model.blocks().classes(index).numbers(), &result);
   return result;
 }
 

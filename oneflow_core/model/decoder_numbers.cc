@@ -25,10 +25,9 @@ constexpr std::string_view kOfExperts[] = {
 absl::Status CheckNoExperts(const proto::Model& said) {
   for (const std::string_view name : kOfExperts) {
     const Row& row = *FindRow(ModelRows(), name);
-    if (said.has_experts() || !HasField(row, said)) continue;
+    if (!HasField(row, said)) continue;
     return InputError("--" + std::string(name) + "=" + FieldText(row, said),
-                      "acts on nothing in a model without experts",
-                      "add --experts=N, or leave it out");
+                      "acts on nothing without experts", "add --experts=N, or leave it out");
   }
   return absl::OkStatus();
 }
@@ -148,15 +147,8 @@ absl::Status CheckClassExperts(const proto::Model& model) {
       return InputError("blocks " + c.name(), "have experts, and the model has none",
                         "write --experts=N beside --blocks, and experts=0 for classes without");
     }
-    const bool dense =
-        model.experts() == 0 || (c.numbers().has_experts() && c.numbers().experts() == 0);
-    for (const std::string_view name : kOfExperts) {
-      const Row& row = *FindRow(ModelRows(), name);
-      if (!dense || !HasField(row, c.numbers())) continue;
-      return InputError(
-          "blocks " + c.name() + ": " + std::string(name) + "=" + FieldText(row, c.numbers()),
-          "acts on nothing in blocks without experts", "leave it out");
-    }
+    if (model.experts() > 0 && (!c.numbers().has_experts() || c.numbers().experts() > 0)) continue;
+    RETURN_IF_ERROR(Annotate(CheckNoExperts(c.numbers()), "blocks " + c.name()));
   }
   return absl::OkStatus();
 }
@@ -176,8 +168,12 @@ absl::Status FinishDecoder(const proto::Model& said, proto::Model* model) {
     model->set_head_dim(hidden / heads);
   }
   RETURN_IF_ERROR(CheckClassExperts(*model));
-  RETURN_IF_ERROR(model->experts() > 0 ? CheckExperts(*model) : CheckNoExperts(said));
-  if (model->experts() > 0) RETURN_IF_ERROR(FinishSlots(said, model));
+  if (model->experts() > 0) {
+    RETURN_IF_ERROR(CheckExperts(*model));
+    RETURN_IF_ERROR(FinishSlots(said, model));
+  } else if (!said.has_experts()) {
+    RETURN_IF_ERROR(CheckNoExperts(said));
+  }
   if (model->next_tokens() > 0 && model->sequence() < 2) {
     return InputError("--next_tokens=1",
                       "predicts the label after the next, and a sequence has one",

@@ -148,7 +148,7 @@ TEST_CASE("classes that a file names are those that blocks have") {
   proto::Model said = SmallDecoder("llama", "a(window=4),b", "layers: 2");
   said.mutable_blocks()->mutable_classes(1)->set_name("a");
   CHECK(CompleteModel(said).status().message() ==
-        "--blocks=a(window=4),a: has two classes \"a\"; give each a name of its own");
+        "--blocks=a(window=4),a: has two classes a; give each a name of its own");
   said.mutable_blocks()->clear_run();
   said.mutable_blocks()->mutable_classes(1)->set_name("b");
   CHECK(CompleteModel(said).status().message() ==
@@ -170,7 +170,8 @@ TEST_CASE("patterns and numbers of decoders that do not fit are refused") {
   for (const char* experts : {"experts: 0", "experts: 4"}) {
     const std::string more = absl::StrCat("layers: 2 ", experts);
     CHECK(DecoderError("a(experts=0 router_bias=true),b", more) ==
-          "blocks a: router_bias=true: acts on nothing in blocks without experts; leave it out");
+          "blocks a: --router_bias=true: acts on nothing without experts; add --experts=N, or "
+          "leave it out");
   }
   CHECK(DecoderError("a(experts=6),b", "layers: 2 experts: 4 slots: 1.25 slot_groups: 4") ==
         "--slot_groups=4: does not divide the 4 experts and those of each class; use a divisor of "
@@ -184,7 +185,7 @@ TEST_CASE("patterns and numbers of decoders that do not fit are refused") {
   CHECK(DecoderError("none", "rotary_share: 0.001") ==
         "--rotary_share=0.001: turns no element of a head; use 0, or a larger share");
   CHECK(DecoderError("none", "router_bias: true") ==
-        "--router_bias=true: acts on nothing in a model without experts; add --experts=N, or leave "
+        "--router_bias=true: acts on nothing without experts; add --experts=N, or leave "
         "it out");
 }
 

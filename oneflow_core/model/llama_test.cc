@@ -221,7 +221,7 @@ TEST_CASE("numbers of a mixture need experts, and slots one for each queue") {
        {"experts_per_token: 2", "capacity: 1.25", "slots: 1.25", "shared_inner: 8",
         "norm_topk_prob: false", "scores: 'sigmoid'", "bias_rate: 0.001", "aux_loss_coeff: 0.1",
         "z_loss_coeff: 0.1", "routed_positions: 8"}) {
-    CHECK_THAT(Error(said), Catch::Contains(": acts on nothing in a model without experts; add "
+    CHECK_THAT(Error(said), Catch::Contains(": acts on nothing without experts; add "
                                             "--experts=N, or leave it out"));
     CHECK(Error(std::string("experts: 4 ") + said).empty());
     CHECK(Error(std::string("preset: 'mixtral-8x7b' ") + said).empty());

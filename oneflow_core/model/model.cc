@@ -26,13 +26,6 @@ proto::Model ParseNumbers(std::string_view text) {
   return model;
 }
 
-// The fields of `model` get the values of those that `other` has.
-void Override(const proto::Model& other, proto::Model* model) {
-  for (const Row& row : ModelRows()) {
-    if (HasField(row, other)) CopyField(row, other, model);
-  }
-}
-
 const Family* NamedFamily(std::string_view name) {
   for (const Family& family : Families()) {
     if (family.name == name) return &family;
@@ -117,12 +110,12 @@ absl::StatusOr<proto::Model> CompleteModel(const proto::Model& said) {
     const auto preset = std::find_if(family->presets.begin(), family->presets.end(),
                                      [&](const Preset& p) { return p.name == said.preset(); });
     if (preset == family->presets.end()) return UnknownPreset(*family, said.preset());
-    Override(ParseNumbers(preset->numbers), &model);
+    CopyFields(ModelRows(), ParseNumbers(preset->numbers), &model);
     model.set_preset(said.preset());
   }
   RETURN_IF_ERROR(CheckOwn(*family, said, model));
   RETURN_IF_ERROR(CheckNumbers(said));
-  Override(said, &model);
+  CopyFields(ModelRows(), said, &model);
   RETURN_IF_ERROR(family->finish(said, &model));
   RETURN_IF_ERROR(CheckNumbers(model));  // what follows may be out of range, too
   return model;
@@ -161,14 +154,13 @@ int64_t CountParameters(const proto::Graph& graph) {
 
 int64_t CountActiveParameters(const proto::Model& complete, const proto::Graph& graph) {
   int64_t count = CountParameters(graph);
-  if (complete.experts() == 0) return count;
   for (const TensorSplit& split : NamedFamily(complete.family())->splits) {
     if (!split.by_expert) continue;
     ForVariables(graph, [&](const proto::Op& op, int64_t elements) {
       if (op.name() != VariableName(split.variable, op.block())) return;
-      // The block that predicts next tokens is like the last one.
-      const int64_t block = op.has_block() ? op.block() : complete.layers() - 1;
-      const proto::Model numbers = BlockNumbers(complete, block);
+      // What predicts next tokens is like the last block.
+      const proto::Model numbers =
+          BlockNumbers(complete, op.has_block() ? op.block() : complete.layers() - 1);
       count -= elements / numbers.experts() * (numbers.experts() - numbers.experts_per_token());
     });
   }
