@@ -260,6 +260,8 @@ TEST_CASE("decoders' config.json: what is refused") {
   unsupported(SmolLm3(), "mlp_bias", true);
   CHECK(Error(Gemma2(), {{"query_pre_attn_scalar", 0}}) ==
         "config.json: \"query_pre_attn_scalar\": 0 is not above 0");
+  CHECK(Error(Gemma2(), {{"final_logit_softcapping", 0.0}}) ==
+        "config.json: \"final_logit_softcapping\": 0.0 is not above 0; write null for no cap");
   CHECK(Error(Gemma2(), {{"sliding_window", nullptr}}) ==
         "config.json: \"sliding_window\" is missing");
 }

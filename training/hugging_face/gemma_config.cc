@@ -32,7 +32,9 @@ std::vector<bool> WindowsBut(size_t layers, size_t period) {
 }
 
 double ReadCap(ConfigFields& fields, const char* key) {
-  return fields.Has(key) ? fields.Number(key) : 0;
+  const double cap = fields.Has(key) ? fields.Number(key) : 0;
+  if (fields.Has(key) && cap == 0) fields.Refuse(key, "is not above 0", "write null for no cap");
+  return cap;
 }
 
 ModelType::Json CapJson(double cap) {

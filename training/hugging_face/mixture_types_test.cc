@@ -214,7 +214,10 @@ TEST_CASE("MixtureTypes: a configuration of quantized weights says so no longer 
 
 TEST_CASE("MixtureTypes: further blocks are other parts of a GLM's files") {
   CHECK(FindOtherParts(ParseMixture(GlmAir())) == std::vector<std::string>{"layers.46."});
-  CHECK(FindOtherParts(ParseMixture(Change(GlmAir(), {{"num_nextn_predict_layers", 0}}))).empty());
+  CHECK(FindOtherParts(ParseMixture(Change(GlmAir(), {{"num_nextn_predict_layers", 0}}))).size() ==
+        1);
+  CHECK(FindOtherParts(ParseMixture(Change(GlmAir(), {{"num_nextn_predict_layers", 2}}))).size() ==
+        2);
   CHECK(FindOtherParts(ParseMixture(GptOss())).empty());
 }
 
