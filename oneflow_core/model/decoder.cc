@@ -239,8 +239,14 @@ RotaryOptions DecoderRotary(const proto::Model& numbers) {
   return options;
 }
 
+// Rounded down, as transformers does.
 int64_t RotatedElements(const proto::Model& numbers) {
-  return std::llround(numbers.rotary_share() * static_cast<double>(numbers.head_dim()));
+  return static_cast<int64_t>(numbers.rotary_share() * static_cast<double>(numbers.head_dim()));
+}
+
+double RotaryShare(int64_t rotated, int64_t head_dim) {
+  const double size = static_cast<double>(head_dim), share = static_cast<double>(rotated) / size;
+  return static_cast<int64_t>(share * size) < rotated ? std::nextafter(share, 1) : share;
 }
 
 proto::Graph BuildDecoder(const proto::Model& model, const std::string& name) {

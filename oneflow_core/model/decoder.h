@@ -52,5 +52,7 @@ proto::Graph BuildDecoder(const proto::Model& complete, const std::string& name)
 // How queries and keys of blocks with these numbers turn, and how many elements of a head do.
 RotaryOptions DecoderRotary(const proto::Model& numbers);
 int64_t RotatedElements(const proto::Model& numbers);
+// The share of a head of which RotatedElements are so many.
+double RotaryShare(int64_t rotated, int64_t head_dim);
 
 }  // namespace oneflow

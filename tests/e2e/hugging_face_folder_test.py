@@ -65,6 +65,7 @@ class FolderTest(Case):
         self.refuse(['has tensor "transformer.h.1.x" [1] and 1 more, which the model of config.json does not have'],
                     *changed(lambda t: t.update({"transformer.h.1.x": ("F32", [1], bytes(4)),
                                                  "transformer.h.2.x": ("F32", [1], bytes(4))})))
+        self.run_here("import", "--from=" + self.copy("gpt2", change=lambda t: t.update({"empty": ("F32", [32, 0], b"")})), "--out=y")
         self.refuse(['tensor "transformer.ln_f.bias": has the shape [4,8], and the model of config.json [32]'],
                     *changed(lambda t: t.update({"transformer.ln_f.bias": ("F32", [4, 8], bytes(128))})))
         self.refuse(['tensor "transformer.ln_f.bias": has elements of type I32'],

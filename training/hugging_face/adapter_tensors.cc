@@ -151,6 +151,19 @@ absl::StatusOr<AdapterTensors> ListAdapterTensors(const proto::Graph& graph,
   return result;
 }
 
+std::vector<std::string> FindExpertTargets(const FamilyFiles& files,
+                                           std::span<const std::string> targets) {
+  std::vector<std::string> found;
+  for (const std::string& target : targets) {
+    const std::string end = absl::StrCat(".#.", target.substr(target.rfind('.') + 1), ".weight");
+    const bool named = std::ranges::any_of(files.variables, [&](const VariableParts& row) {
+      return row.parts[0].tensor.ends_with(end);
+    });
+    if (named) found.push_back(target);
+  }
+  return found;
+}
+
 absl::StatusOr<AdaptedModules> FindModules(const SafetensorsFile& file,
                                            std::span<const std::string> saved) {
   std::set<std::string> targets, kept;

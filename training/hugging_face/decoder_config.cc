@@ -243,6 +243,16 @@ RopeJson RopeScalingJson(const proto::RopeScaling& s) {
   return json;
 }
 
+RopeJson RopeParametersJson(const proto::Model& full, const proto::Model& local) {
+  const auto entry = [](const proto::Model& numbers) {
+    RopeJson object = RopeScalingJson(numbers.rope_scaling());
+    if (object.is_null()) object = {{"rope_type", "default"}};
+    object[kTheta] = numbers.theta();
+    return object;
+  };
+  return {{kUnlimited, entry(full)}, {kWindowed, entry(local)}};
+}
+
 bool ReadLayerTypes(ConfigFields& fields, std::vector<bool>& windows) {
   constexpr const char* kKey = "layer_types";
   const RopeJson* types = fields.Find(kKey);

@@ -38,6 +38,8 @@ bool ReadWindowRotary(ConfigFields& fields, const char* theta_key, double theta,
                       proto::Model& model);
 // The object of "rope_scaling"; null without scaling.
 nlohmann::ordered_json RopeScalingJson(const proto::RopeScaling& scaling);
+// The object of "rope_parameters" of layers without a window, and with one.
+nlohmann::ordered_json RopeParametersJson(const proto::Model& full, const proto::Model& local);
 
 // Changes, in a list of all layers, which of them have a window to what "layer_types" says, if it
 // is there; false: it is not.

@@ -260,6 +260,8 @@ TEST_CASE("decoders' config.json: what is refused") {
   unsupported(SmolLm3(), "mlp_bias", true);
   CHECK(Error(Gemma2(), {{"query_pre_attn_scalar", 0}}) ==
         "config.json: \"query_pre_attn_scalar\": 0 is not above 0");
+  CHECK(Error(Gemma2(), {{"final_logit_softcapping", 0.0}}) ==
+        "config.json: \"final_logit_softcapping\": 0.0 is not above 0; write null for no cap");
   CHECK(Error(Gemma2(), {{"sliding_window", nullptr}}) ==
         "config.json: \"sliding_window\" is missing");
 }
@@ -275,6 +277,8 @@ TEST_CASE("decoders' config.json: what is written is read") {
   std::string thetas(kNewRotary);  // of windows, another one
   configs.push_back(Parse(Olmo3(thetas.replace(thetas.rfind("500000"), 6, "5000"))));
   configs.push_back(Parse(With(Gemma3(), {{"layer_types", Json(26, kFull)}})));
+  const Json half = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 10000}};
+  configs.push_back(Parse(With(Gemma3(), {{"rope_parameters", {{"sliding_attention", half}}}})));
   const HuggingFaceConfig linear = Parse(
       With(Olmo3(R"("rope_scaling":{"type":"linear","factor":2})"), {{"model_type", "olmo2"}}));
   configs.push_back(linear);

@@ -32,7 +32,9 @@ std::vector<bool> WindowsBut(size_t layers, size_t period) {
 }
 
 double ReadCap(ConfigFields& fields, const char* key) {
-  return fields.Has(key) ? fields.Number(key) : 0;
+  const double cap = fields.Has(key) ? fields.Number(key) : 0;
+  if (fields.Has(key) && cap == 0) fields.Refuse(key, "is not above 0", "write null for no cap");
+  return cap;
 }
 
 ModelType::Json CapJson(double cap) {
@@ -111,8 +113,11 @@ void WriteGemma2(const HuggingFaceConfig& config, ModelType::Json& json) {
 
 void WriteGemma3(const HuggingFaceConfig& config, ModelType::Json& json) {
   WriteGemma(config.model, json);
-  WriteRotary(FindBlock(config.model, false), json);
-  json["rope_local_base_freq"] = FindBlock(config.model, true).theta();
+  const proto::Model full = FindBlock(config.model, false), local = FindBlock(config.model, true);
+  WriteRotary(full, json);
+  json["rope_local_base_freq"] = local.theta();
+  // Which releases 4 of transformers cannot have.
+  if (local.rope_scaling().factor() > 0) json["rope_parameters"] = RopeParametersJson(full, local);
 }
 
 }  // namespace
