@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/model/block_numbers.h"
+#include "oneflow_core/model/decoder.h"
 #include "oneflow_core/recipe/field_text.h"
 
 namespace oneflow {
@@ -79,6 +80,9 @@ proto::Model Normalize(proto::Model numbers) {
     for (const std::string_view name : kOfMixtures) {
       ClearField(*FindRow(ModelRows(), name), &numbers);
     }
+  }
+  if (numbers.rotary_share() > 0 && numbers.head_dim() > 0) {
+    numbers.set_rotary_share(RotaryShare(RotatedElements(numbers), numbers.head_dim()));
   }
   if (numbers.has_rotary_share() && numbers.rotary_share() == 0) {
     numbers.clear_theta();

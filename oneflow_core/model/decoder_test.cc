@@ -89,6 +89,8 @@ TEST_CASE("a block that predicts next tokens has the published size, and a loss 
   CHECK(loss.attr().at("gradient_only").b());
   CHECK(loss.attr().at("factor").f() == 0.3);
   CHECK(FindOpNamed(graph, "mtp.embed")->input(0) == "wte");
+  CHECK(FindOpNamed(graph, "mtp.embed")->input(1) == "next_tokens");
+  CHECK(FindOpNamed(graph, "mtp.norm_stream")->input(0) == "norm_f");
   CHECK(FindOpNamed(graph, "mtp.logits")->input(1) == "head.weight");
 }
 
@@ -125,6 +127,16 @@ TEST_CASE("a block has the numbers of its class") {
 TEST_CASE("what is asked of YaRN and of a part of a head") {
   proto::Model model = MakeModel("family: 'glm'");
   CHECK(DecoderRotary(BlockNumbers(model, 0)).rotated == 32);
+  // Rounded down, as transformers does; and shares of counts give these.
+  proto::Model share;
+  share.set_head_dim(12), share.set_rotary_share(0.3);
+  CHECK(RotatedElements(share) == 3);
+  for (int64_t head = 2; head < 300; ++head) {
+    for (int64_t rotated = 1; rotated <= head; ++rotated) {
+      share.set_head_dim(head), share.set_rotary_share(RotaryShare(rotated, head));
+      if (RotatedElements(share) != rotated) FAIL(rotated << " of " << head);
+    }
+  }
   model = MakeModel("family: 'gpt_oss'");
   const RotaryOptions options = DecoderRotary(model);
   CHECK(options.scaling->attention_factor == Approx(1.3465735902799727).epsilon(1e-15));

@@ -1,4 +1,5 @@
 // config.json of GLM 4.5.
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -49,20 +50,18 @@ void ReadGlm4Moe(ConfigFields& fields, HuggingFaceConfig& config) {
   model.set_routed_scale(fields.Number("routed_scaling_factor", 1));
   if (model.routed_scale() <= 0) fields.Refuse("routed_scaling_factor", "is not above 0");
   for (const char* key : {"n_group", "topk_group"}) fields.Require(key, 1);
-  config.further_blocks = ReadCount(fields, "num_nextn_predict_layers", 1);
+  // A config.json that says none may lie beside files that have one, which transformers ignores.
+  config.further_blocks = std::max<int64_t>(ReadCount(fields, "num_nextn_predict_layers", 1), 1);
   constexpr const char* kDense = "first_k_dense_replace";
   std::vector<proto::Model> own = ListOwnNumbers(model);
   const auto dense = static_cast<size_t>(ReadCount(fields, kDense, 1));
   if (dense >= own.size()) fields.Refuse(kDense, "leaves no layer with experts");
-  for (size_t i = 0; i < dense && i < own.size(); ++i) {
-    own[i].set_inner(dense_inner);
-    own[i].set_experts(0);
-  }
+  for (size_t i = 0; i < dense && i < own.size(); ++i) SetDense(dense_inner, own[i]);
   SetBlocks(own, &model);
 }
 
 void WriteGlm4Moe(const HuggingFaceConfig& config, ModelType::Json& json) {
-  const proto::Model& m = config.model;
+  const proto::Model m = FindMixture(config.model);
   json["hidden_act"] = "silu";
   WriteSizes(m, json);
   WriteRotary(m, json);
@@ -77,8 +76,8 @@ void WriteGlm4Moe(const HuggingFaceConfig& config, ModelType::Json& json) {
   json["routed_scaling_factor"] = m.routed_scale();
   json["n_group"] = 1;
   json["topk_group"] = 1;
-  json["num_nextn_predict_layers"] = 0;
-  const std::vector<proto::Model> blocks = ListBlocks(m);
+  json["num_nextn_predict_layers"] = config.further_blocks;
+  const std::vector<proto::Model> blocks = ListBlocks(config.model);
   int64_t dense = 0;
   while (dense < static_cast<int64_t>(blocks.size()) && blocks[dense].experts() == 0) ++dense;
   json["first_k_dense_replace"] = dense;

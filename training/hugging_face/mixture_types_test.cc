@@ -125,6 +125,9 @@ TEST_CASE("MixtureTypes: keys as other releases of transformers write them") {
   CHECK(ParseMixture(Change(bare, {{"rope_parameters", rope}})) == glm);
   CHECK(ParseMixture(bare).model.theta() == 10000);
   CHECK(ParseMixture(bare).model.rotary_share() == 0.5);
+  // A head of 128 turns 56 elements for any share that rounds down to them.
+  CHECK(ParseMixture(Change(bare, {{"partial_rotary_factor", 0.4375}})) ==
+        ParseMixture(Change(bare, {{"partial_rotary_factor", 0.4401}})));
 }
 
 TEST_CASE("MixtureTypes: what is written is read") {
@@ -211,8 +214,24 @@ TEST_CASE("MixtureTypes: a configuration of quantized weights says so no longer 
 
 TEST_CASE("MixtureTypes: further blocks are other parts of a GLM's files") {
   CHECK(FindOtherParts(ParseMixture(GlmAir())) == std::vector<std::string>{"layers.46."});
-  CHECK(FindOtherParts(ParseMixture(Change(GlmAir(), {{"num_nextn_predict_layers", 0}}))).empty());
+  CHECK(FindOtherParts(ParseMixture(Change(GlmAir(), {{"num_nextn_predict_layers", 0}}))).size() ==
+        1);
+  CHECK(FindOtherParts(ParseMixture(Change(GlmAir(), {{"num_nextn_predict_layers", 2}}))).size() ==
+        2);
   CHECK(FindOtherParts(ParseMixture(GptOss())).empty());
+  HuggingFaceConfig ahead = ParseMixture(GlmAir());
+  ahead.model.set_next_tokens(1), ahead.model.set_layers(3);
+  CHECK(FindOtherParts(ahead).empty());
+  const auto graph = BuildModelGraph(ahead, {.sequence = 16});
+  REQUIRE(graph.ok());
+  CHECK(DescribeModelGraph(*graph)->further_blocks == 1);
+  const FamilyFiles files = FindFiles(ahead);
+  for (const WantedVariable& variable : ListVariables(*graph)) {
+    INFO(variable.name);
+    int64_t block = 0;
+    CHECK(FindParts(files, variable.name, &block) != nullptr);
+    CHECK((block == 3) == variable.name.starts_with(kNextTokens));
+  }
 }
 
 TEST_CASE("MixtureTypes: an adapter's file has no part of a tensor") {

@@ -53,6 +53,11 @@ void WriteOlmo2(const HuggingFaceConfig& config, ModelType::Json& json) {
   json["hidden_act"] = "silu";
   WriteSizes(config.model, json);
   WriteRotary(config.model, json);
+  // Releases 4 of transformers take linear scaling alone, under its older name.
+  if (config.model.rope_scaling().kind() == proto::RopeScaling::LINEAR) {
+    const ModelType::Json scaling = json["rope_scaling"];
+    json["rope_scaling"] = {{"type", scaling["rope_type"]}, {"factor", scaling["factor"]}};
+  }
   json["attention_bias"] = config.model.qkv_bias() && config.model.proj_bias();
 }
 
@@ -62,16 +67,10 @@ void WriteOlmo3(const HuggingFaceConfig& config, ModelType::Json& json) {
   WriteRotary(full, json);
   WriteWindows(config.model, json);
   // Releases 5 of transformers read this, and releases 4 what is above.
-  const auto entry = [](const proto::Model& numbers) {
-    ModelType::Json object = RopeScalingJson(numbers.rope_scaling());
-    if (object.is_null()) object = {{"rope_type", "default"}};
-    object["rope_theta"] = numbers.theta();
-    return object;
-  };
   if (full.theta() != local.theta()) {  // which releases 4 cannot have
     for (const char* key : {"rope_theta", "rope_scaling"}) json.erase(key);
   }
-  json["rope_parameters"] = {{"full_attention", entry(full)}, {"sliding_attention", entry(local)}};
+  json["rope_parameters"] = RopeParametersJson(full, local);
 }
 
 }  // namespace
