@@ -53,6 +53,7 @@ struct GroupState {
   double compiled = kNever;  // seconds of the best plan that was compiled
   double error = 1;          // of the plan compiled last, over what short plans said of it
   int tries = 0;             // mixes that were looked at after the first
+  bool leanest = false;      // the candidate is the last resort: all blocks with the last policy
 };
 
 // The findings of a climb.
@@ -77,6 +78,9 @@ struct GroupToSearch {
 // Ordinary plans (ordinary.h), then all groups.
 std::vector<GroupToSearch> ListToSearch(const SearchSpec& spec,
                                         const std::vector<proto::Recipe>& groups);
+
+// The part by which a short plan may say too much of bytes.
+double ShortBytesError(const BlockClasses& classes);
 
 // The request of a plan that does not fit, which then says how much it needs.
 PlanRequest WithAnyMemory(PlanRequest request);
@@ -105,10 +109,11 @@ class Ladder {
   absl::StatusOr<std::vector<ClassCounts>> FindSlices(const proto::Recipe& group);
   bool MayRebalance(size_t i) const;
   absl::StatusOr<KindCosts> FindFormulas(size_t i, int64_t* made);
-  absl::Status TellFixed(size_t i, Finding* finding);
+  std::vector<KindCounts> CountFixed(const std::vector<ClassCounts>& slices, int stages) const;
   absl::Status Tell(size_t i, double capacity, Finding* finding);
-  absl::Status TellMix(size_t i, const GroupCosts& costs, bool gathers, double capacity,
-                       Finding* finding, std::vector<KindCounts>* counts) const;
+  absl::Status TellMix(size_t i, const GroupCosts& costs, const std::vector<KindCounts>& fixed,
+                       bool gathers, double capacity, Finding* finding,
+                       std::vector<KindCounts>* counts) const;
   absl::Status Rebalance(const GroupCosts& costs, bool gathers, double capacity,
                          std::optional<BlockMix>* mix, GroupState* state) const;
   absl::Status CompileCandidate(size_t i, Finding* finding);

@@ -242,6 +242,19 @@ class ScriptTest(JobCase):
             self.write("final.json", '{"state": "done"}')
             self.assertRegex(self.oneflow("status"), r"\Astate +done\n")
 
+    def test_only_jobs_that_still_wait_keep_cancel_from_succeeding(self):
+        # squeue's answers, one after the other, the last of them again and again; scancel fails over jobs that do not wait.
+        for states, code in [(["RUNNING", "COMPLETED"], 0), (["COMPLETING"], 0), (["PENDING", "RUNNING"], 0),
+                             (["PENDING", "PENDING", "PENDING", "COMPLETING"], 0), (["PENDING"], 1)]:
+            squeue = f'echo >>$job/looks; states=({" ".join(states)}); i=$(wc -l <$job/looks); echo "12|${{states[i-1]:-{states[-1]}}}|1|n1"'
+            shutil.rmtree(self.job, ignore_errors=True)
+            with self.subTest(states), self.with_commands(sbatch="echo 12"):
+                self.submit("slurm")
+                self.write_commands(squeue=squeue, scancel='echo "$@" >>$job/scancelled; exit 1')
+                told = self.oneflow("cancel", code=code)
+                self.assertIn("cancelled: 12" if code == 0 else "`scancel --quiet --state=PENDING 12` failed with exit code 1", told)
+                self.assertIn("--quiet --signal=TERM 12\n", self.read("scancelled"))
+
     # Kubernetes.
 
     def manifest(self, *flags):

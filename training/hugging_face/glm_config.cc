@@ -79,7 +79,7 @@ void WriteGlm4Moe(const HuggingFaceConfig& config, ModelType::Json& json) {
   json["routed_scaling_factor"] = m.routed_scale();
   json["n_group"] = 1;
   json["topk_group"] = 1;
-  json["num_nextn_predict_layers"] = 0;
+  json["num_nextn_predict_layers"] = config.further_blocks;
   const std::vector<proto::Model> blocks = ListBlocks(config.model);
   int64_t dense = 0;
   while (dense < static_cast<int64_t>(blocks.size()) && blocks[dense].experts() == 0) ++dense;

@@ -226,6 +226,19 @@ TEST_CASE("MixtureTypes: further blocks are other parts of a GLM's files") {
   CHECK(FindOtherParts(ParseMixture(Change(GlmAir(), {{"num_nextn_predict_layers", 2}}))).size() ==
         2);
   CHECK(FindOtherParts(ParseMixture(GptOss())).empty());
+  HuggingFaceConfig ahead = ParseMixture(GlmAir());
+  ahead.model.set_next_tokens(1), ahead.model.set_layers(3);
+  CHECK(FindOtherParts(ahead).empty());
+  const auto graph = BuildModelGraph(ahead, {.sequence = 16});
+  REQUIRE(graph.ok());
+  CHECK(DescribeModelGraph(*graph)->further_blocks == 1);
+  const FamilyFiles files = FindFiles(ahead);
+  for (const WantedVariable& variable : ListVariables(*graph)) {
+    INFO(variable.name);
+    int64_t block = 0;
+    CHECK(FindParts(files, variable.name, &block) != nullptr);
+    CHECK((block == 3) == variable.name.starts_with(kNextTokens));
+  }
 }
 
 TEST_CASE("MixtureTypes: an adapter's file has no part of a tensor") {

@@ -21,13 +21,29 @@
 namespace oneflow {
 namespace {
 
+absl::Status CancelWaiting(const JobDir& dir, const JobRecord& record,
+                           const std::vector<std::string>& ids) {
+  std::vector<std::string> cancel = {"scancel", "--quiet", "--state=PENDING"};
+  cancel.insert(cancel.end(), ids.begin(), ids.end());
+  absl::Status status = RunForOutput(cancel).status();
+  // scancel fails without a word if one of the jobs has ended, or begins while it looks. Only a job
+  // that still waits counts.
+  for (int looks = 0; looks < 3 && !status.ok(); ++looks) {
+    ASSIGN_OR_RETURN(const std::vector<SlurmJob> jobs, JobsAtEngine(dir, record));
+    cancel.resize(3);
+    for (const SlurmJob& job : jobs) {
+      if (job.state == "PENDING") cancel.push_back(job.id);
+    }
+    if (cancel.size() == 3) return absl::OkStatus();
+    status = RunForOutput(cancel).status();
+  }
+  return status;
+}
+
 // Jobs that wait go first: the end of the one that runs must not start them.
-absl::Status CancelSlurm(const std::vector<std::string>& ids) {
-  std::vector<std::string> wait = {"scancel", "--quiet", "--state=PENDING"};
-  wait.insert(wait.end(), ids.begin(), ids.end());
-  absl::Status waiting = RunForOutput(wait).status();
-  // A job that begins or ends while scancel looks makes it fail: the next look sees how it is.
-  if (!waiting.ok()) waiting = RunForOutput(wait).status();
+absl::Status CancelSlurm(const JobDir& dir, const JobRecord& record,
+                         const std::vector<std::string>& ids) {
+  const absl::Status waiting = CancelWaiting(dir, record, ids);
   std::vector<std::string> end = {"scancel", "--quiet"};
   if (!FLAGS_now) end.push_back("--signal=TERM");  // of its steps: the script looks on
   end.insert(end.end(), ids.begin(), ids.end());
@@ -83,7 +99,7 @@ absl::Status Cancel(const Arguments& args) {
   }
   if (!ids.empty()) {
     RETURN_IF_ERROR(WriteFile(dir.File("cancel"), ""));
-    RETURN_IF_ERROR(record.engine == Engine::kSlurm ? CancelSlurm(ids)
+    RETURN_IF_ERROR(record.engine == Engine::kSlurm ? CancelSlurm(dir, record, ids)
                                                     : CancelLocal(record, ids[0]));
   }
   return Print(ids.empty() ? "nothing runs or waits\n"

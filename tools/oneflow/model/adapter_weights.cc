@@ -63,7 +63,8 @@ absl::StatusOr<LoadedAdapter> LoadAdapter(const CheckpointReader& reader, const 
   ASSIGN_OR_RETURN(const HuggingFaceConfig config,
                    DescribeModelGraph(RemoveAdapters(reader.graph())));
   int64_t block = -1;
-  const VariableParts* const row = FindParts(FindFiles(config), adapter.weight, &block);
+  const FamilyFiles files = FindFiles(config);
+  const VariableParts* const row = FindParts(files, adapter.weight, &block);
   if (row == nullptr) {
     return InputError("variable " + adapter.weight, "has no tensors in files of this family", "");
   }
