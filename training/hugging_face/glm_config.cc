@@ -29,6 +29,10 @@ void ReadShare(ConfigFields& fields, proto::Model& model) {
   if (!fields.Has(kShare) && rope != nullptr && rope->is_object()) {
     ConfigFields inside = fields.Inside(kParameters, *rope);
     model.set_rotary_share(inside.Number(kShare, kGlmShare));
+    if (fields.Has("rope_scaling") && model.rotary_share() != kGlmShare) {
+      inside.Refuse(kShare, "is not read beside \"rope_scaling\" by releases of transformers",
+                    "write it beside these two");
+    }
     fields.Keep(inside.status());
   }
   if (model.rotary_share() <= 0 || model.rotary_share() > 1) {

@@ -132,6 +132,12 @@ TEST_CASE("MixtureTypes: keys as other releases of transformers write them") {
   CHECK(ParseMixture(bare).model.rotary_share() == 0.5);
   CHECK_FALSE(
       ParseHuggingFaceConfig(Change(bare, {{"partial_rotary_factor", nullptr}}).dump(), "x").ok());
+  const MixtureJson all = {{"rope_type", "default"}, {"partial_rotary_factor", 1.0}};
+  const MixtureJson beside = Change(bare, {{"rope_parameters", all}});
+  CHECK(ParseMixture(beside).model.rotary_share() == 1);
+  CHECK_FALSE(ParseHuggingFaceConfig(
+                  Change(beside, {{"rope_scaling", {{"rope_type", "default"}}}}).dump(), "x")
+                  .ok());
   // A head of 128 turns 56 elements for any share that rounds down to them.
   CHECK(ParseMixture(Change(bare, {{"partial_rotary_factor", 0.4375}})) ==
         ParseMixture(Change(bare, {{"partial_rotary_factor", 0.4401}})));
