@@ -21,14 +21,12 @@ namespace {
 // extrapolation_test.
 constexpr double kShortError = 0.02, kShortBytesError = 0.03;
 // The same of models whose blocks are of several classes. Each is measured alone, so that the mean
-// does not know what one class's kernels hide of another's exchanges.
-constexpr double kClassesError = 0.08, kClassesBytesError = 0.06;
+// does not know what one class's kernels hide of another's exchanges; and where weights are
+// gathered ahead, a large block beside small ones counts as beside its like.
+constexpr double kClassesError = 0.08, kClassesBytesError = 0.25;
 
 double ShortError(const BlockClasses& classes) {
   return classes.size() > 1 ? kClassesError : kShortError;
-}
-double ShortBytesError(const BlockClasses& classes) {
-  return classes.size() > 1 ? kClassesBytesError : kShortBytesError;
 }
 // Formulas may say of a plan that fits that it needs so much more than there is.
 constexpr double kFormulaBytesError = 0.05;
@@ -84,6 +82,10 @@ std::vector<ModelShape> FindClassShapes(const proto::Graph& graph, const ModelSh
 }
 
 }  // namespace
+
+double ShortBytesError(const BlockClasses& classes) {
+  return classes.size() > 1 ? kClassesBytesError : kShortBytesError;
+}
 
 // [gathers][kind]
 struct Ladder::KindCosts {
@@ -163,11 +165,12 @@ Finding Ladder::Climb(size_t i, const GroupState& state, double packing) {
     return finding;
   }
   finding.refusal = Tell(i, capacity_ / packing, &finding);
-  // Packing may leave smaller gaps.
-  if (finding.too_large && static_cast<double>(finding.too_large->bytes) <= capacity_) {
+  // Packing may leave smaller gaps, and short plans may say too much of the leanest plan.
+  const double least = finding.too_large ? static_cast<double>(finding.too_large->bytes) + 1 : 0;
+  if (finding.too_large && least <= capacity_ * (1 + ShortBytesError(classes_))) {
     next = state;
     finding.too_large.reset();
-    finding.refusal = Tell(i, capacity_, &finding);
+    finding.refusal = Tell(i, std::max(capacity_, least), &finding);
     next.tight = true;
   }
   next.rung = Rung::kEstimated;

@@ -53,6 +53,7 @@ struct GroupState {
   double compiled = kNever;  // seconds of the best plan that was compiled
   double error = 1;          // of the plan compiled last, over what short plans said of it
   int tries = 0;             // mixes that were looked at after the first
+  bool leanest = false;      // the candidate is the last resort: all blocks with the last policy
 };
 
 // The findings of a climb.
@@ -77,6 +78,9 @@ struct GroupToSearch {
 // Ordinary plans (ordinary.h), then all groups.
 std::vector<GroupToSearch> ListToSearch(const SearchSpec& spec,
                                         const std::vector<proto::Recipe>& groups);
+
+// The part by which a short plan may say too much of bytes.
+double ShortBytesError(const BlockClasses& classes);
 
 // The request of a plan that does not fit, which then says how much it needs.
 PlanRequest WithAnyMemory(PlanRequest request);

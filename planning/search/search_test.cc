@@ -6,6 +6,9 @@
 #include <string>
 
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/device_memory.h"
+#include "oneflow_core/model/model.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "planning/search/draw_for_test.h"
 #include "planning/search/result_text.h"
 
@@ -69,6 +72,27 @@ TEST_CASE("a search: numbers of blocks that are recomputed may be fixed for each
   for (const FoundPlan& found : result->found) {
     CHECK(found.candidate.recompute().term(0).counts_size() == 4);
   }
+}
+
+TEST_CASE("a search: a plan that just fits is found where short plans say too much of it") {
+  proto::Model said = MakeModel(
+      "family: 'llama' layers: 3 heads: 8 groups: 4 hidden: 512 head_dim: 64 inner: 1408 "
+      "vocab: 4096 sequence: 512");
+  constexpr char kBlocks[] = "a(inner=1024),2*b(heads=8 groups=8)";
+  REQUIRE(SetField(*FindRow(ModelRows(), "blocks"), kBlocks, &said).ok());
+  SearchSpec spec = SpecForTest("layers: 1", "h100", "--batch=16", /*devices=*/2, kAmple);
+  spec.source.graph = BuildModel(*CompleteModel(said));
+  REQUIRE(AddFixes("--fix=", "data=2,micro_batches=4,shard=weights", &spec.fixed).ok());
+  SearchSpec full = spec;
+  REQUIRE(AddFixes("--fix=", "recompute=full", &full.fixed).ok());
+  const absl::StatusOr<SearchResult> leanest = Search(full, {.budget_seconds = 600});
+  REQUIRE((leanest.ok() && leanest->found.size() == 1));
+  const int64_t bytes = leanest->found[0].bytes;
+  SetUsableBytes(bytes, spec.given.cluster.mutable_device());
+  const absl::StatusOr<SearchResult> result = Search(spec, {.budget_seconds = 600});
+  REQUIRE((result.ok() && !result->found.empty()));
+  CHECK(result->found[0].bytes <= bytes);
+  CHECK(result->found[0].step_seconds <= leanest->found[0].step_seconds);
 }
 
 TEST_CASE("a search: one that is stopped has what it found until then") {
