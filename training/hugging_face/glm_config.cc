@@ -1,5 +1,4 @@
 // config.json of GLM 4.5.
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -53,8 +52,7 @@ void ReadGlm4Moe(ConfigFields& fields, HuggingFaceConfig& config) {
   model.set_routed_scale(fields.Number("routed_scaling_factor", 1));
   if (model.routed_scale() <= 0) fields.Refuse("routed_scaling_factor", "is not above 0");
   for (const char* key : {"n_group", "topk_group"}) fields.Require(key, 1);
-  // A config.json that says none may lie beside files that have one, which transformers ignores.
-  config.further_blocks = std::max<int64_t>(ReadCount(fields, "num_nextn_predict_layers", 1), 1);
+  config.further_blocks = ReadCount(fields, "num_nextn_predict_layers", 1);
   constexpr const char* kDense = "first_k_dense_replace";
   std::vector<proto::Model> own = ListOwnNumbers(model);
   const auto dense = static_cast<size_t>(ReadCount(fields, kDense, 1));
