@@ -172,6 +172,14 @@ Finding Ladder::Climb(size_t i, const GroupState& state, double packing) {
     finding.too_large.reset();
     finding.refusal = Tell(i, std::max(capacity_, least), &finding);
     next.tight = true;
+    // Orders that are fitted to a mix may hold more than those it was chosen for. Then the leanest
+    // plan itself is compiled, behind all others.
+    if (finding.refusal.ok() && finding.too_large) {
+      finding.too_large.reset();
+      next.leanest = true;
+      next.least_seconds = std::min(next.least_seconds, next.bound);
+      next.seconds = 2 * std::max(next.bound, state.seconds < kNever ? state.seconds : 0);
+    }
   }
   next.rung = Rung::kEstimated;
   next.bound = std::max(next.bound, next.least_seconds * (1 - ShortError(classes_)));

@@ -37,6 +37,15 @@ class NextTokensTest(unittest.TestCase):
                 for got, wanted in zip(losses + validation, ahead[0] + ahead[1], strict=True):
                     self.assertAlmostEqual(got, wanted, delta=1e-5)
 
+    def test_eval_has_the_loss_of_labels_alone(self):
+        said = []
+        for name, flags in ("plain", []), ("nothing", ["--next_tokens=1", "--next_tokens_coeff=0"]):
+            self.train(name, flags, f"--checkpoint_dir={name}")
+            for mesh in "", "tensor=2":
+                text = run("eval", f"--checkpoint={name}", "--data=text.bin", "--format=json", f"--mesh={mesh}" if mesh else "--batch=8", cwd=self.dir)[0]
+                said.append(json.loads(text)["loss"])
+        self.assertEqual(said[:2], said[2:])
+
     def test_documents_on_meshes(self):
         documents = ["--documents", "--end_of_text_id=7"]
         one, validation = self.train("one", ["--next_tokens=1"], *documents)
