@@ -20,16 +20,8 @@ namespace {
 // Relative errors: a short plan may be so far above the compiled one, in seconds and in bytes.
 // extrapolation_test.
 constexpr double kShortError = 0.02, kShortBytesError = 0.03;
-// The same of models whose blocks are of several classes. Each is measured alone, so that the mean
-// does not know what one class's kernels hide of another's exchanges.
-constexpr double kClassesError = 0.08, kClassesBytesError = 0.06;
-
-double ShortError(const BlockClasses& classes) {
-  return classes.size() > 1 ? kClassesError : kShortError;
-}
-double ShortBytesError(const BlockClasses& classes) {
-  return classes.size() > 1 ? kClassesBytesError : kShortBytesError;
-}
+// The same where blocks are of several classes: as many drawn candidates are above these.
+constexpr double kClassesError = 0.04, kClassesBytesError = 0.06;
 // Formulas may say of a plan that fits that it needs so much more than there is.
 constexpr double kFormulaBytesError = 0.05;
 
@@ -123,6 +115,11 @@ Ladder::Ladder(const SearchSpec& spec, std::vector<GroupToSearch> groups)
       class_shapes_(FindClassShapes(spec.source.graph, shape_, classes_.size())),
       capacity_(static_cast<double>(UsableBytes(spec.given.cluster.device()))) {}
 
+double Ladder::ShortError() const { return classes_.size() > 1 ? kClassesError : kShortError; }
+double Ladder::ShortBytesError() const {
+  return classes_.size() > 1 ? kClassesBytesError : kShortBytesError;
+}
+
 Finding Ladder::List(size_t i, double packing) {
   Finding finding;
   const proto::Recipe& group = groups_[i].group;
@@ -171,7 +168,7 @@ Finding Ladder::Climb(size_t i, const GroupState& state, double packing) {
     next.tight = true;
   }
   next.rung = Rung::kEstimated;
-  next.bound = std::max(next.bound, next.least_seconds * (1 - ShortError(classes_)));
+  next.bound = std::max(next.bound, next.least_seconds * (1 - ShortError()));
   return finding;
 }
 
@@ -317,7 +314,7 @@ absl::Status Ladder::TellMix(size_t i, const GroupCosts& costs,
   state.candidate = group;
   std::vector<ClassCounts> blocks;
   for (int s = 0; s < costs.stages(); ++s) blocks.push_back(costs.BlocksOfStage(s));
-  const double most = std::max(capacity, capacity_ * (1 + ShortBytesError(classes_)));
+  const double most = std::max(capacity, capacity_ * (1 + ShortBytesError()));
   const auto choose = [&](const GroupCosts& of, double bytes) {
     if (!fixed.empty()) return TakeMix(of, fixed, bytes);
     return groups_[i].uniform ? ChooseUniform(of, blocks, bytes) : ChooseMix(of, blocks, bytes);
@@ -341,7 +338,7 @@ absl::Status Ladder::TellMix(size_t i, const GroupCosts& costs,
 // Other numbers of blocks on the stages, where they make a step shorter.
 absl::Status Ladder::Rebalance(const GroupCosts& costs, bool gathers, double capacity,
                                std::optional<BlockMix>* mix, GroupState* state) const {
-  const double most = std::max(capacity, capacity_ * (1 + ShortBytesError(classes_)));
+  const double most = std::max(capacity, capacity_ * (1 + ShortBytesError()));
   const GroupCosts least = costs.WithLeastHeld();
   for (const bool bounds : {true, false}) {
     const double bytes = bounds ? most : capacity;

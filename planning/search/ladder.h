@@ -2,8 +2,7 @@
 //
 //   kListed     by formulas, from the costs of one device (formula.h)
 //   kEstimated  by short plans of the group with the kinds of blocks that its mix has
-//   (short_plan.h,
-//               block_mix.h)
+//               (short_plan.h, block_mix.h)
 //   kCompiled   its plan was compiled, proved and simulated
 //
 //   Ladder ladder(spec, groups);
@@ -90,6 +89,8 @@ class Ladder {
   size_t size() const { return groups_.size(); }
   const proto::Recipe& group(size_t i) const { return groups_[i].group; }
   bool IsUniform(size_t i) const { return groups_[i].uniform; }
+  // What short plans of this model may say too much of bytes: a part of them.
+  double ShortBytesError() const;
 
   // Takes some 100 microseconds. `packing`: what plans like this one need, over what short plans
   // say.
@@ -101,6 +102,7 @@ class Ladder {
   // The costs of each kind of blocks, without and with gathers in the backward.
   struct KindCosts;
 
+  double ShortError() const;  // the same of seconds
   const absl::StatusOr<ShortCosts>& Costs(const ShortPlanSpec& spec, int64_t* made);
   absl::StatusOr<std::vector<ClassCounts>> FindSlices(const proto::Recipe& group);
   bool MayRebalance(size_t i) const;

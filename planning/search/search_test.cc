@@ -6,7 +6,9 @@
 #include <string>
 
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/model/model.h"
 #include "planning/search/draw_for_test.h"
+#include "planning/search/ladder.h"
 #include "planning/search/result_text.h"
 
 namespace oneflow {
@@ -71,12 +73,25 @@ TEST_CASE("a search: numbers of blocks that are recomputed may be fixed for each
   }
 }
 
+TEST_CASE("a search: what short plans may say too much of bytes depends on the classes of blocks") {
+  SearchSpec spec = MakeSpec(kAmple);
+  CHECK(Ladder(spec, {}).ShortBytesError() == .03);
+  spec.source.graph = BuildModel(
+      MakeModel("family: 'llama' layers: 4 heads: 8 groups: 8 head_dim: 64 hidden: 512 vocab: 8192 "
+                "sequence: 512 blocks { classes { name: 'a' numbers { window: 128 } } "
+                "classes { name: 'b' } run { count: 1 } run { index: 1 count: 1 } }"));
+  CHECK(Ladder(spec, {}).ShortBytesError() == .06);
+}
+
 TEST_CASE("a search: one that is stopped has what it found until then") {
   std::atomic<bool> stop = false;
   SearchOptions options{.budget_seconds = 600, .threads = 2};
   int estimates = 0;
   options.observe = [&](const SearchProgress& progress) {
-    if (progress.estimated) ++estimates;
+    if (progress.estimated) {
+      ++estimates;
+      CHECK(progress.estimated->bytes_error == .03);
+    }
     if (progress.best) stop = true;
   };
   options.stop = [&] { return stop.load(); };
