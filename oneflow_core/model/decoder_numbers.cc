@@ -119,13 +119,14 @@ absl::Status CheckBlock(const proto::Model& model) {
                       "each group has an equal part of the query heads");
   }
   const int64_t rotated = RotatedElements(model);
-  if (rotated % 2 != 0) {
-    return model.rotary_share() == 1
-               ? InputError("--head_dim=" + std::to_string(model.head_dim()), "is odd",
-                            "use an even number: rotary positions turn pairs of elements")
-               : InputError(absl::StrCat("--rotary_share=", model.rotary_share()),
-                            absl::StrCat("turns ", rotated, " elements of a head, an odd number"),
-                            "use a share of an even number: rotary positions turn pairs");
+  if (rotated % 2 != 0 && rotated == model.head_dim()) {
+    return InputError("--head_dim=" + std::to_string(model.head_dim()), "is odd",
+                      "use an even number: rotary positions turn pairs of elements");
+  }
+  if (rotated % 2 != 0 && model.rope_scaling().kind() == proto::RopeScaling::YARN) {
+    return InputError(absl::StrCat("--rotary_share=", model.rotary_share()),
+                      absl::StrCat("turns ", rotated, " elements of a head, an odd number"),
+                      "use a share of an even number, as YaRN demands it");
   }
   if (rotated == 0 && model.rotary_share() > 0) {
     return InputError(absl::StrCat("--rotary_share=", model.rotary_share()),

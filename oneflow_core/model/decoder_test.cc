@@ -189,9 +189,11 @@ TEST_CASE("patterns and numbers of decoders that do not fit are refused") {
   CHECK(DecoderError("a(experts=6),b", "layers: 2 experts: 4 capacity: 1.25") ==
         "--capacity=1.25: has a queue for each expert, and blocks have different numbers of them; "
         "use --slots=1.25");
-  CHECK(DecoderError("none", "rotary_share: 0.3") ==
+  CHECK(DecoderError("none",
+                     "rotary_share: 0.3 rope_scaling { kind: YARN factor: 2 low: 1 high: 32 "
+                     "positions: 64 }") ==
         "--rotary_share=0.3: turns 19 elements of a head, an odd number; use a share of an even "
-        "number: rotary positions turn pairs");
+        "number, as YaRN demands it");
   CHECK(DecoderError("none", "rotary_share: 0.001") ==
         "--rotary_share=0.001: turns no element of a head; use 0, or a larger share");
   CHECK(DecoderError("none", "router_bias: true") ==

@@ -60,7 +60,7 @@ KindCounts DrawCounts(const ClassCounts& blocks, int one, int two, Dice* dice) {
 }
 
 // Of the errors of seconds, the median is `median` at most. A part `share` are above `seconds`, and
-// of those of bytes `bytes_share` above `bytes`: the margins of ladder.cc.
+// of those of bytes `bytes_share` above `bytes`: margins of ladder.cc, or less.
 struct ErrorLimits {
   double median, seconds, share, bytes, bytes_share;
 };

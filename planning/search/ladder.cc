@@ -20,8 +20,14 @@ namespace {
 // Relative errors: a short plan may be so far above the compiled one, in seconds and in bytes.
 // extrapolation_test.
 constexpr double kShortError = 0.02, kShortBytesError = 0.03;
-// The same where blocks are of several classes: as many drawn candidates are above these.
-constexpr double kClassesError = 0.04, kClassesBytesError = 0.06;
+// The same of models whose blocks are of several classes. Each is measured alone, so that the mean
+// does not know what one class's kernels hide of another's exchanges; and where weights are
+// gathered ahead, a large block beside small ones counts as beside its like.
+constexpr double kClassesError = 0.04, kClassesBytesError = 0.25;
+
+double ShortError(const BlockClasses& classes) {
+  return classes.size() > 1 ? kClassesError : kShortError;
+}
 // Formulas may say of a plan that fits that it needs so much more than there is.
 constexpr double kFormulaBytesError = 0.05;
 
@@ -77,6 +83,10 @@ std::vector<ModelShape> FindClassShapes(const proto::Graph& graph, const ModelSh
 
 }  // namespace
 
+double ShortBytesError(const BlockClasses& classes) {
+  return classes.size() > 1 ? kClassesBytesError : kShortBytesError;
+}
+
 // [gathers][kind]
 struct Ladder::KindCosts {
   std::vector<const ShortCosts*> one;                 // of one device, by kind
@@ -114,11 +124,6 @@ Ladder::Ladder(const SearchSpec& spec, std::vector<GroupToSearch> groups)
       blocks_(classes_.CountBlocks()),
       class_shapes_(FindClassShapes(spec.source.graph, shape_, classes_.size())),
       capacity_(static_cast<double>(UsableBytes(spec.given.cluster.device()))) {}
-
-double Ladder::ShortError() const { return classes_.size() > 1 ? kClassesError : kShortError; }
-double Ladder::ShortBytesError() const {
-  return classes_.size() > 1 ? kClassesBytesError : kShortBytesError;
-}
 
 Finding Ladder::List(size_t i, double packing) {
   Finding finding;
@@ -160,15 +165,16 @@ Finding Ladder::Climb(size_t i, const GroupState& state, double packing) {
     return finding;
   }
   finding.refusal = Tell(i, capacity_ / packing, &finding);
-  // Packing may leave smaller gaps.
-  if (finding.too_large && static_cast<double>(finding.too_large->bytes) <= capacity_) {
+  // Packing may leave smaller gaps, and short plans may say too much of the leanest plan.
+  const double least = finding.too_large ? static_cast<double>(finding.too_large->bytes) + 1 : 0;
+  if (finding.too_large && least <= capacity_ * (1 + ShortBytesError(classes_))) {
     next = state;
     finding.too_large.reset();
-    finding.refusal = Tell(i, capacity_, &finding);
+    finding.refusal = Tell(i, std::max(capacity_, least), &finding);
     next.tight = true;
   }
   next.rung = Rung::kEstimated;
-  next.bound = std::max(next.bound, next.least_seconds * (1 - ShortError()));
+  next.bound = std::max(next.bound, next.least_seconds * (1 - ShortError(classes_)));
   return finding;
 }
 
@@ -314,7 +320,7 @@ absl::Status Ladder::TellMix(size_t i, const GroupCosts& costs,
   state.candidate = group;
   std::vector<ClassCounts> blocks;
   for (int s = 0; s < costs.stages(); ++s) blocks.push_back(costs.BlocksOfStage(s));
-  const double most = std::max(capacity, capacity_ * (1 + ShortBytesError()));
+  const double most = std::max(capacity, capacity_ * (1 + ShortBytesError(classes_)));
   const auto choose = [&](const GroupCosts& of, double bytes) {
     if (!fixed.empty()) return TakeMix(of, fixed, bytes);
     return groups_[i].uniform ? ChooseUniform(of, blocks, bytes) : ChooseMix(of, blocks, bytes);
@@ -338,7 +344,7 @@ absl::Status Ladder::TellMix(size_t i, const GroupCosts& costs,
 // Other numbers of blocks on the stages, where they make a step shorter.
 absl::Status Ladder::Rebalance(const GroupCosts& costs, bool gathers, double capacity,
                                std::optional<BlockMix>* mix, GroupState* state) const {
-  const double most = std::max(capacity, capacity_ * (1 + ShortBytesError()));
+  const double most = std::max(capacity, capacity_ * (1 + ShortBytesError(classes_)));
   const GroupCosts least = costs.WithLeastHeld();
   for (const bool bounds : {true, false}) {
     const double bytes = bounds ? most : capacity;

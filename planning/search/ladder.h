@@ -52,6 +52,7 @@ struct GroupState {
   double compiled = kNever;  // seconds of the best plan that was compiled
   double error = 1;          // of the plan compiled last, over what short plans said of it
   int tries = 0;             // mixes that were looked at after the first
+  bool leanest = false;      // the candidate is the last resort: all blocks with the last policy
 };
 
 // The findings of a climb.
@@ -77,6 +78,9 @@ struct GroupToSearch {
 std::vector<GroupToSearch> ListToSearch(const SearchSpec& spec,
                                         const std::vector<proto::Recipe>& groups);
 
+// The part by which a short plan may say too much of bytes.
+double ShortBytesError(const BlockClasses& classes);
+
 // The request of a plan that does not fit, which then says how much it needs.
 PlanRequest WithAnyMemory(PlanRequest request);
 
@@ -89,8 +93,7 @@ class Ladder {
   size_t size() const { return groups_.size(); }
   const proto::Recipe& group(size_t i) const { return groups_[i].group; }
   bool IsUniform(size_t i) const { return groups_[i].uniform; }
-  // What short plans of this model may say too much of bytes: a part of them.
-  double ShortBytesError() const;
+  const BlockClasses& classes() const { return classes_; }
 
   // Takes some 100 microseconds. `packing`: what plans like this one need, over what short plans
   // say.
@@ -102,7 +105,6 @@ class Ladder {
   // The costs of each kind of blocks, without and with gathers in the backward.
   struct KindCosts;
 
-  double ShortError() const;  // the same of seconds
   const absl::StatusOr<ShortCosts>& Costs(const ShortPlanSpec& spec, int64_t* made);
   absl::StatusOr<std::vector<ClassCounts>> FindSlices(const proto::Recipe& group);
   bool MayRebalance(size_t i) const;

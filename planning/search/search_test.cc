@@ -6,7 +6,9 @@
 #include <string>
 
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/cost/device_memory.h"
 #include "oneflow_core/model/model.h"
+#include "oneflow_core/recipe/field_text.h"
 #include "planning/search/draw_for_test.h"
 #include "planning/search/ladder.h"
 #include "planning/search/result_text.h"
@@ -73,14 +75,30 @@ TEST_CASE("a search: numbers of blocks that are recomputed may be fixed for each
   }
 }
 
+TEST_CASE("a search: a plan that just fits is found where short plans say too much of it") {
+  proto::Model said = MakeModel(
+      "family: 'llama' layers: 3 heads: 8 groups: 4 hidden: 512 head_dim: 64 inner: 1408 "
+      "vocab: 4096 sequence: 512");
+  constexpr char kBlocks[] = "a(inner=1024),2*b(heads=8 groups=8)";
+  REQUIRE(SetField(*FindRow(ModelRows(), "blocks"), kBlocks, &said).ok());
+  SearchSpec spec = SpecForTest("layers: 1", "h100", "--batch=16", /*devices=*/2, kAmple);
+  spec.source.graph = BuildModel(*CompleteModel(said));
+  REQUIRE(AddFixes("--fix=", "data=2,micro_batches=4,shard=weights", &spec.fixed).ok());
+  SearchSpec full = spec;
+  REQUIRE(AddFixes("--fix=", "recompute=full", &full.fixed).ok());
+  const absl::StatusOr<SearchResult> leanest = Search(full, {.budget_seconds = 600});
+  REQUIRE((leanest.ok() && leanest->found.size() == 1));
+  const int64_t bytes = leanest->found[0].bytes;
+  SetUsableBytes(bytes, spec.given.cluster.mutable_device());
+  const absl::StatusOr<SearchResult> result = Search(spec, {.budget_seconds = 600});
+  REQUIRE((result.ok() && !result->found.empty()));
+  CHECK(result->found[0].bytes <= bytes);
+  CHECK(result->found[0].step_seconds <= leanest->found[0].step_seconds);
+}
+
 TEST_CASE("a search: what short plans may say too much of bytes depends on the classes of blocks") {
-  SearchSpec spec = MakeSpec(kAmple);
-  CHECK(Ladder(spec, {}).ShortBytesError() == .03);
-  spec.source.graph = BuildModel(
-      MakeModel("family: 'llama' layers: 4 heads: 8 groups: 8 head_dim: 64 hidden: 512 vocab: 8192 "
-                "sequence: 512 blocks { classes { name: 'a' numbers { window: 128 } } "
-                "classes { name: 'b' } run { count: 1 } run { index: 1 count: 1 } }"));
-  CHECK(Ladder(spec, {}).ShortBytesError() == .06);
+  CHECK(ShortBytesError({.class_of = {0, 0, 0}}) == .03);
+  CHECK(ShortBytesError({.class_of = {0, 1, 0}}) == .25);
 }
 
 TEST_CASE("a search: one that is stopped has what it found until then") {

@@ -33,7 +33,7 @@ bool ReadRopeScaling(ConfigFields& rope, const std::string& type, int64_t positi
 // read.
 void ReadRotary(ConfigFields& fields, double theta, proto::Model& model,
                 const char* entry = nullptr);
-// The entry of layers with a window, beside `theta_key`; false where there is none.
+// The entry of layers with a window, beside `theta_key` ("": no key); false where there is none.
 bool ReadWindowRotary(ConfigFields& fields, const char* theta_key, double theta,
                       proto::Model& model);
 // The object of "rope_scaling"; null without scaling.

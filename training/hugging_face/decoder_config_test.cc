@@ -229,6 +229,11 @@ TEST_CASE("decoders' config.json: rotary positions of layers with a window and w
   CHECK(Error(Gemma3(), {{"rope_parameters", {{"sliding_attention", {{"rope_theta", 5000}}}}}}) ==
         "config.json: \"rope_parameters.sliding_attention.rope_theta\": 5000 contradicts "
         "\"rope_local_base_freq\"; remove the one that the weights were not trained with");
+  // Without a theta of their own, layers with a window have that of the class.
+  const HuggingFaceConfig scaled = Parse(Olmo3(R"("rope_theta":10000,
+      "rope_parameters":{"full_attention":{"rope_type":"linear","factor":3.0},
+                         "sliding_attention":{"rope_type":"linear","factor":3.0}})"));
+  CHECK(Blocks(scaled) == "3*local(theta=500000 window=4096),full");
   CHECK(Error(Olmo3(R"("rope_theta":10000)")) ==
         "config.json: \"rope_theta\": 10000 is that of layers with a window in some releases of "
         "transformers; state it for both kinds of layers, in \"rope_parameters\"");

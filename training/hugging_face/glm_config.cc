@@ -22,6 +22,9 @@ int64_t ReadCount(ConfigFields& fields, const char* key, int64_t otherwise) {
 void ReadShare(ConfigFields& fields, proto::Model& model) {
   constexpr const char *kShare = "partial_rotary_factor", *kParameters = "rope_parameters";
   model.set_rotary_share(fields.Number(kShare, kGlmShare));
+  if (fields.Contains(kShare) && !fields.Has(kShare)) {
+    fields.Refuse(kShare, "is null, which is all of a head in some releases of transformers");
+  }
   const ModelType::Json* const rope = fields.Find(kParameters);
   if (!fields.Has(kShare) && rope != nullptr && rope->is_object()) {
     ConfigFields inside = fields.Inside(kParameters, *rope);
@@ -90,8 +93,10 @@ std::vector<ModelType> GlmTypes() {
   return {{.name = "glm4_moe",
            .architecture = "Glm4MoeForCausalLM",
            .family = "glm",
-           .defaults = R"({"max_position_embeddings":131072,"rms_norm_eps":1e-5,
-             "num_key_value_heads":8})",
+           .defaults = R"({"vocab_size":151552,"num_hidden_layers":46,"hidden_size":4096,
+             "intermediate_size":10944,"num_attention_heads":96,"num_key_value_heads":8,
+             "max_position_embeddings":131072,"rms_norm_eps":1e-5,"moe_intermediate_size":1408,
+             "n_routed_experts":128,"num_experts_per_tok":8})",
            .read = ReadGlm4Moe,
            .write = WriteGlm4Moe,
            .files = Glm4MoeFiles}};

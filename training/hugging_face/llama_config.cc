@@ -302,8 +302,9 @@ std::vector<ModelType> LlamaTypes() {
           {.name = "smollm3",
            .architecture = "SmolLM3ForCausalLM",
            .family = "llama",
-           .defaults = R"({"max_position_embeddings":32768,"rms_norm_eps":1e-6,
-         "num_key_value_heads":4,"tie_word_embeddings":true})",
+           .defaults = R"({"vocab_size":128256,"num_hidden_layers":36,"hidden_size":2048,
+         "intermediate_size":11008,"num_attention_heads":16,"max_position_embeddings":32768,
+         "rms_norm_eps":1e-6,"num_key_value_heads":4,"tie_word_embeddings":true})",
            .read = ReadSmolLm3,
            .write = WriteSmolLm3,
            .files = LlamaFiles}};

@@ -117,6 +117,11 @@ TEST_CASE("MixtureTypes: keys as other releases of transformers write them") {
   const MixtureJson without = Drop(GptOss(), {"rope_scaling", "rope_theta"});
   CHECK(ParseMixture(Change(without, {{"rope_parameters", yarn}, {"swiglu_alpha", 1.702}})) == oss);
   CHECK(ParseMixture(without) == oss);  // the usual positions
+  // Keys that files leave out have the values of the class.
+  const MixtureJson few = {
+      {"model_type", "glm4_moe"}, {"rope_theta", 1e6}, {"attention_bias", true}, {"head_dim", 128}};
+  CHECK(ParseMixture(few).model.SerializeAsString() ==
+        ParseMixture(GlmAir()).model.SerializeAsString());
   CHECK(ParseMixture(Drop(GptOss(),
                           {"layer_types", "head_dim", "sliding_window", "attention_bias"})) == oss);
   const MixtureJson rope = {
@@ -125,6 +130,8 @@ TEST_CASE("MixtureTypes: keys as other releases of transformers write them") {
   CHECK(ParseMixture(Change(bare, {{"rope_parameters", rope}})) == glm);
   CHECK(ParseMixture(bare).model.theta() == 10000);
   CHECK(ParseMixture(bare).model.rotary_share() == 0.5);
+  CHECK_FALSE(
+      ParseHuggingFaceConfig(Change(bare, {{"partial_rotary_factor", nullptr}}).dump(), "x").ok());
   // A head of 128 turns 56 elements for any share that rounds down to them.
   CHECK(ParseMixture(Change(bare, {{"partial_rotary_factor", 0.4375}})) ==
         ParseMixture(Change(bare, {{"partial_rotary_factor", 0.4401}})));

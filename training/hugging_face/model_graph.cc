@@ -91,7 +91,10 @@ FamilyFiles FindFiles(const HuggingFaceConfig& config) {
 }
 
 std::vector<std::string> FindOtherParts(const HuggingFaceConfig& config) {
-  return NameOtherParts(FindFiles(config), config.model.next_tokens(), config.further_blocks);
+  const FamilyFiles files = FindFiles(config);
+  // A config.json that says none may lie beside files that have one, which transformers ignores.
+  const int64_t least = files.block.empty() ? 0 : 1;
+  return NameOtherParts(files, config.model.next_tokens(), std::max(config.further_blocks, least));
 }
 
 absl::StatusOr<std::string> FindNextTokens(const ModelFolder& folder, HuggingFaceConfig* config) {
