@@ -93,7 +93,7 @@ class Ladder {
   size_t size() const { return groups_.size(); }
   const proto::Recipe& group(size_t i) const { return groups_[i].group; }
   bool IsUniform(size_t i) const { return groups_[i].uniform; }
-  const BlockClasses& classes() const { return classes_; }
+  double bytes_error() const { return ShortBytesError(classes_); }
 
   // Takes some 100 microseconds. `packing`: what plans like this one need, over what short plans
   // say.
