@@ -23,7 +23,7 @@ constexpr double kShortError = 0.02, kShortBytesError = 0.03;
 // The same of models whose blocks are of several classes. Each is measured alone, so that the mean
 // does not know what one class's kernels hide of another's exchanges; and where weights are
 // gathered ahead, a large block beside small ones counts as beside its like.
-constexpr double kClassesError = 0.08, kClassesBytesError = 0.25;
+constexpr double kClassesError = 0.04, kClassesBytesError = 0.25;
 
 double ShortError(const BlockClasses& classes) {
   return classes.size() > 1 ? kClassesError : kShortError;

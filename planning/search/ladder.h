@@ -2,8 +2,7 @@
 //
 //   kListed     by formulas, from the costs of one device (formula.h)
 //   kEstimated  by short plans of the group with the kinds of blocks that its mix has
-//   (short_plan.h,
-//               block_mix.h)
+//               (short_plan.h, block_mix.h)
 //   kCompiled   its plan was compiled, proved and simulated
 //
 //   Ladder ladder(spec, groups);
@@ -94,6 +93,7 @@ class Ladder {
   size_t size() const { return groups_.size(); }
   const proto::Recipe& group(size_t i) const { return groups_[i].group; }
   bool IsUniform(size_t i) const { return groups_[i].uniform; }
+  double bytes_error() const { return ShortBytesError(classes_); }
 
   // Takes some 100 microseconds. `packing`: what plans like this one need, over what short plans
   // say.

@@ -11,6 +11,7 @@
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/recipe/field_text.h"
 #include "planning/search/draw_for_test.h"
+#include "planning/search/ladder.h"
 #include "planning/search/result_text.h"
 
 namespace oneflow {
@@ -107,12 +108,20 @@ TEST_CASE("a search: a plan that just fits is found where short plans say too mu
   }
 }
 
+TEST_CASE("a search: what short plans may say too much of bytes depends on the classes of blocks") {
+  CHECK(ShortBytesError({.class_of = {0, 0, 0}}) == .03);
+  CHECK(ShortBytesError({.class_of = {0, 1, 0}}) == .25);
+}
+
 TEST_CASE("a search: one that is stopped has what it found until then") {
   std::atomic<bool> stop = false;
   SearchOptions options{.budget_seconds = 600, .threads = 2};
   int estimates = 0;
   options.observe = [&](const SearchProgress& progress) {
-    if (progress.estimated) ++estimates;
+    if (progress.estimated) {
+      ++estimates;
+      CHECK(progress.estimated->bytes_error == .03);
+    }
     if (progress.best) stop = true;
   };
   options.stop = [&] { return stop.load(); };
