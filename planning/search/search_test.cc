@@ -113,6 +113,23 @@ TEST_CASE("a search: what short plans may say too much of bytes depends on the c
   CHECK(ShortBytesError({.class_of = {0, 1, 0}}) == .25);
 }
 
+TEST_CASE("a search: what a tied table exchanges in an update is no transfer between stages") {
+  const SearchSpec spec = SpecForTest(
+      "layers: 4 heads: 8 hidden: 512 vocab: 50257 sequence: 512 tied: true", "a100", "--batch=16",
+      /*devices=*/2, kAmple);
+  const auto find_link = [&](const std::string& micro_batches) {
+    const proto::Recipe group =
+        MakeCandidate(MakeRecipe("--mesh=pipe=2 --micro_batches=" + micro_batches));
+    const absl::StatusOr<ShortCosts> costs =
+        MeasureShortPlan(spec.source, spec.given, FindShortSpec(spec.given, group));
+    REQUIRE(costs.ok());
+    return costs->link;
+  };
+  const double link = find_link("2");
+  CHECK(link > 0);
+  CHECK(find_link("1") < 2.1 * link);  // of twice as many sequences
+}
+
 TEST_CASE("a search: one that is stopped has what it found until then") {
   std::atomic<bool> stop = false;
   SearchOptions options{.budget_seconds = 600, .threads = 2};
