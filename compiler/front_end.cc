@@ -224,8 +224,8 @@ constexpr FrontEndPass kPasses[] = {
        SumChoicesByStage(&s->draft.graph, &s->choice);
        return absl::OkStatus();
      }},
-    {"scale_router_losses", Trains,
-     [](FrontEndState* s) { return ScaleRouterLosses(&s->draft.graph, &s->choice); }},
+    {"scale_hidden_losses", Trains,
+     [](FrontEndState* s) { return ScaleHiddenLosses(&s->draft.graph, &s->choice); }},
     {"piece_attention", [](const FrontEndState& s) { return s.plan.recipe().context_pieces() > 1; },
      [](FrontEndState* s) {
        PieceAttention(&s->draft.graph, s->plan.recipe().context_pieces(), &s->choice);

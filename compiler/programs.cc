@@ -109,7 +109,7 @@ TensorId NormOn(const Graph& graph, int stage) {
   TensorId norm = -1;
   for (const Op& op : graph.ops) {
     if (op.kind == "global_norm" && op.stage == stage) norm = op.outputs[0];
-    if (op.kind == "divide" && norm >= 0 && op.inputs[0] == norm) return op.outputs[0];
+    if (op.kind == kDivide && norm >= 0 && op.inputs[0] == norm) return op.outputs[0];
   }
   return norm;
 }
@@ -121,7 +121,7 @@ void ReportLoss(ProgramDraft* draft) {
   HostOutput report{"report", "report", {draft->graph.loss}, {}};
   const TensorId norm = NormOn(draft->graph, mean.stage);
   if (norm >= 0) report.tensors.push_back(norm);
-  if (mean.kind == "divide" && FindLabelCount(draft->graph) >= 0) {
+  if (mean.kind == kDivide && FindLabelCount(draft->graph) >= 0) {
     report.tensors.push_back(mean.inputs[1]);
     report.attrs["counted"] = true;
   }

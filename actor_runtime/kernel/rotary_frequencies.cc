@@ -82,8 +82,8 @@ std::vector<float> MakeYarn(const KernelSetup& s, const std::vector<float>& powe
 std::vector<float> RotaryFrequencies(const KernelSetup& s) {
   const int64_t rotated = IntAttr(s, "rotated", LastDim(In(s, 0)));
   const double theta = Single(DoubleAttr(s, "theta"));
-  std::vector<float> powers(rotated / 2);
-  for (int64_t j = 0; j < rotated / 2; ++j) {
+  std::vector<float> powers((rotated + 1) / 2);
+  for (int64_t j = 0; j < static_cast<int64_t>(powers.size()); ++j) {
     const float exponent = Single(static_cast<double>(2 * j) / static_cast<double>(rotated));
     powers[j] = Single(std::pow(theta, exponent));
   }

@@ -3,8 +3,8 @@
 //   const std::vector<float> f = RotaryFrequencies(setup);   // of a "rotary", for d = 128: 64
 //   float angle = static_cast<float>(position) * f[j];       // of the pair j, in f32
 //
-// They are theta^(-2 j / d), where d is `rotated`, or all of a head, and scaled as the attribute
-// `scaling` says:
+// They are theta^(-2 j / d), 2 j < d, where d is `rotated`, or all of a head, scaled as the
+// attribute `scaling` says:
 //   "linear"  divided by scale_factor
 //   "yarn"    divided by it from the pair on that turns low_frequency_factor times over
 //             original_positions, kept up to the one that turns high_frequency_factor times, and on

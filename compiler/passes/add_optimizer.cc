@@ -146,7 +146,7 @@ class OptimizerBuilder {
     norm_ = graph_->ops[id].outputs[0];
     if (count_ < 0) return absl::OkStatus();
     like.scope = FreeName(*graph_, "grad_norm.mean");
-    ASSIGN_OR_RETURN(id, Add("divide", like.scope, {norm_, count_}, {}, like));
+    ASSIGN_OR_RETURN(id, Add(kDivide, like.scope, {norm_, count_}, {}, like));
     norm_ = graph_->ops[id].outputs[0];
     return absl::OkStatus();
   }

@@ -91,13 +91,14 @@ absl::Status DecomposeCrossEntropy(Graph* graph, const Op& op, int64_t micro_bat
                    Emit(graph, ops, op, "pick", op.name + ".pick", {logits, labels}, attrs));
   std::vector<TensorId> inputs = {max, sum, picked};
   if (ignores || unlabelled > 0) inputs.push_back(labels);
-  if (ignores) {
+  const bool hidden = AttrBool(op, "gradient_only");
+  if (ignores && !hidden) {
     RETURN_IF_ERROR(
         Emit(graph, ops, op, "count_labels", FreeName(*graph, op.name + ".count"), {labels}, {})
             .status());
   }
   AttrMap of_loss = {{"scale", scale}};
-  if (AttrBool(op, "gradient_only")) of_loss["gradient_only"] = true;
+  if (hidden) of_loss["gradient_only"] = true;
   return Emit(graph, ops, op, "mean_nll", op.name, std::move(inputs), std::move(of_loss),
               op.outputs[0])
       .status();
@@ -112,15 +113,20 @@ double LossScale(const Graph& graph, const Op& op, int64_t micro_batches) {
   return 1 / runs;
 }
 
-// A loss that is divided by the number of its labels is the only one: another would be divided by
-// that number, too.
+// A loss that is divided by the number of its labels is the only one that is reported: another
+// would be divided by that number, too.
 absl::Status CheckLosses(const Graph& graph) {
   int losses = 0;
-  const Op* ignores = nullptr;
+  const Op *ignores = nullptr, *hidden = nullptr;
   for (const Op& op : graph.ops) {
     if (op.kind != "softmax_cross_entropy") continue;
-    ++losses;
-    if (AttrBool(op, "ignore_negative")) ignores = &op;
+    const bool reported = !AttrBool(op, "gradient_only");
+    losses += reported ? 1 : 0;
+    if (AttrBool(op, "ignore_negative")) (reported ? ignores : hidden) = &op;
+  }
+  if (hidden != nullptr && ignores == nullptr) {
+    return InputError(Where(*hidden), "ignores negative labels, and the reported loss does not",
+                      "give \"ignore_negative\" to both");
   }
   if (ignores == nullptr || losses == 1) return absl::OkStatus();
   return InputError(Where(*ignores), "ignores negative labels, and is one of several losses",

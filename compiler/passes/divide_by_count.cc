@@ -28,7 +28,7 @@ absl::Status DivideByCount(Graph* graph) {
                                   [](const Op& op) { return op.phase == Phase::kUpdate; });
   const Op sum = graph->Producer(graph->loss);
   const std::string wish = graph->tensors[graph->loss].name + ".mean";
-  const OpId id = graph->AddOp("divide", FreeName(*graph, wish), {graph->loss, count}, {});
+  const OpId id = graph->AddOp(kDivide, FreeName(*graph, wish), {graph->loss, count}, {});
   Op& op = graph->ops[id];
   op.phase = trains ? Phase::kUpdate : Phase::kForward;
   op.stage = sum.stage;

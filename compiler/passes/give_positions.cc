@@ -10,8 +10,8 @@
 // label belongs to another document than its token. The token that ends a document is no property
 // of the graph: the run's data give it (RunContext).
 //
-//   input "labels"                   source document_labels: -1 where the next token begins another
-//                                    document
+//   input "labels", "next_labels"    source document_labels, next_document_labels: -1 where the
+//                                    label is of another document
 //   softmax_cross_entropy            ignore_negative
 //
 // If axes split positions over p devices, the first would compute least of causal attention and the
@@ -175,8 +175,11 @@ class Giver {
 
   void RewriteInput(Op* op) {
     const std::string source = AttrString(*op, "source", "feed");
-    if (documents_asked_ && source == "labels")
+    if (documents_asked_ && source == "labels") {
       op->attrs["source"] = std::string("document_labels");
+    } else if (documents_asked_ && source == "next_labels") {
+      op->attrs["source"] = std::string("next_document_labels");
+    }
     if (mirrored_ > 1) op->attrs["mirrored"] = int64_t{mirrored_};
   }
 

@@ -20,7 +20,7 @@
 //   7. MixedPrecision       where asked: products in bf16, casts where types disagree
 //   8. InferSbp             the SBP of each tensor on each mesh axis
 //      SumChoicesByStage    for mixtures: each stage adds up its own
-//      ScaleRouterLosses    where labels are counted: losses of routers by their number in a step
+//      ScaleHiddenLosses    where labels are counted: losses of routers by their number in a step
 //      PieceAttention       where asked: keys and values that are gathered, in pieces of heads
 //      SplitVariables       states, gradients and weights at rest in parts
 //      Recompute            ops that the backward repeats instead of keeping their results
@@ -213,6 +213,8 @@ absl::Status AddOptimizer(Graph* graph, const Gradients& gradients,
 
 // The number of labels that count, f64[]; -1 if the graph does not count them.
 TensorId FindLabelCount(const Graph& graph);
+// The op of a scalar by such a number.
+inline constexpr char kDivide[] = "divide";
 
 // Requires decomposed losses and, if the graph is trained, its update.
 absl::Status DivideByCount(Graph* graph);
@@ -238,11 +240,11 @@ absl::Status MixedPrecision(Graph* graph, const MixedPrecisionOptions& options,
 // The number of ops that multiply matrices of bf16.
 int CountNarrowProducts(const Graph& graph);
 
-// --- scale_router_losses ---
+// --- scale_hidden_losses ---
 
 // Runs after infer_sbp, so that layouts do not depend on stages, and before boxing. Extends
 // `choice` to the new ops. Errors: labels that are counted and come from no data.
-absl::Status ScaleRouterLosses(Graph* graph, SbpChoice* choice);
+absl::Status ScaleHiddenLosses(Graph* graph, SbpChoice* choice);
 
 // --- piece_attention ---
 

@@ -54,17 +54,6 @@ proto::Recompute OnlyTerm(const proto::Recompute::Term& term) {
   return recompute;
 }
 
-absl::Status CheckCounts(const proto::Recompute& recompute, int stages, int chunks) {
-  for (const proto::Recompute::Term& term : recompute.term()) {
-    const int counts = term.counts_size();
-    if (counts < 2 || counts == stages * chunks) continue;
-    return InputError("--recompute=" + kRecomputeForm.print(OnlyTerm(term)),
-                      absl::StrCat("has ", counts, " numbers; ", SlicesText(stages, chunks)),
-                      "write one number for each slice along the pipe, or one for all");
-  }
-  return absl::OkStatus();
-}
-
 bool IsOfBlock(const Op& op) { return op.block >= 0 && !HasOwnShape(op.kind); }
 
 // A term for a class that the graph does not have would do nothing.
@@ -98,6 +87,17 @@ std::map<int, std::vector<int>> FindBlocksOfSlices(const Graph& graph) {
 }
 
 }  // namespace
+
+absl::Status CheckCounts(const proto::Recompute& recompute, int stages, int chunks) {
+  for (const proto::Recompute::Term& term : recompute.term()) {
+    const int counts = term.counts_size();
+    if (counts < 2 || counts == stages * chunks) continue;
+    return InputError("--recompute=" + kRecomputeForm.print(OnlyTerm(term)),
+                      absl::StrCat("has ", counts, " numbers; ", SlicesText(stages, chunks)),
+                      "write one number for each slice along the pipe, or one for all");
+  }
+  return absl::OkStatus();
+}
 
 std::vector<std::string> ChoosePolicies(const proto::Recompute& recompute, int slice,
                                         const std::vector<int>& classes) {

@@ -48,6 +48,9 @@ namespace oneflow {
 std::vector<std::string> ChoosePolicies(const proto::Recompute& recompute, int slice,
                                         const std::vector<int>& classes);
 
+// An input error where a term has counts for another number of slices.
+absl::Status CheckCounts(const proto::Recompute& recompute, int stages, int chunks);
+
 // Writes Op::recompute. `classes` are those of the graph as it was written. Reads Op::stage as the
 // slice, of mesh.stages() times `chunks`: AnnotateModel has set it, and FoldStages has not folded
 // it yet. A block of several stages belongs to the first one. Errors: counts for another number of

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/strings.h"
 #include "oneflow_core/model/block_numbers.h"
+#include "oneflow_core/model/decoder.h"
 #include "oneflow_core/recipe/field_text.h"
 
 namespace oneflow {
@@ -65,12 +66,6 @@ void AddPattern(const std::vector<int>& list, proto::BlockPattern* pattern) {
   if (period == list.size() && last.count() > 1) last.set_count(0);
 }
 
-void CopyFields(const proto::Model& from, proto::Model* to) {
-  for (const Row& row : ModelRows()) {
-    if (HasField(row, from)) CopyField(row, from, to);
-  }
-}
-
 // Numbers that say the same have the same values.
 proto::Model Normalize(proto::Model numbers) {
   numbers.clear_family();
@@ -85,6 +80,9 @@ proto::Model Normalize(proto::Model numbers) {
     for (const std::string_view name : kOfMixtures) {
       ClearField(*FindRow(ModelRows(), name), &numbers);
     }
+  }
+  if (numbers.rotary_share() > 0 && numbers.head_dim() > 0) {
+    numbers.set_rotary_share(RotaryShare(RotatedElements(numbers), numbers.head_dim()));
   }
   if (numbers.has_rotary_share() && numbers.rotary_share() == 0) {
     numbers.clear_theta();
@@ -111,13 +109,13 @@ void SetBlocks(const std::vector<proto::Model>& own, proto::Model* model) {
     if (found == classes.end()) classes.push_back(numbers);
   }
   if (classes.size() == 1) {
-    CopyFields(classes[0], model);
+    CopyFields(ModelRows(), classes[0], model);
     return;
   }
   std::set<std::string> names;
   std::vector<proto::Model> complete;
   for (const proto::Model& numbers : classes) {
-    CopyFields(numbers, &complete.emplace_back(*model));
+    CopyFields(ModelRows(), numbers, &complete.emplace_back(*model));
   }
   for (size_t i = 0; i < classes.size(); ++i) {
     const std::string word(NameClass(complete[i], complete));

@@ -11,13 +11,17 @@
 namespace oneflow {
 
 absl::Status CheckPattern(const proto::Model& model) {
+  const std::string where = "--blocks=" + kBlocksForm.print(model.blocks());
   std::set<int> found;
   for (const int64_t block : FirstBlocks(model)) found.insert(FindBlockClass(model, block));
-  for (const proto::BlockPattern::Run& run : model.blocks().run()) {
-    if (found.contains(run.index())) continue;
-    return InputError("--blocks=" + kBlocksForm.print(model.blocks()),
-                      absl::StrCat("leaves no block of ", model.layers(), " for ",
-                                   model.blocks().classes(run.index()).name()),
+  std::set<std::string> names;
+  for (int i = 0; i < model.blocks().classes_size(); ++i) {
+    const std::string& name = model.blocks().classes(i).name();
+    if (!names.insert(name).second) {
+      return InputError(where, "has two classes " + name, "give each a name of its own");
+    }
+    if (found.contains(i) && !model.blocks().run().empty()) continue;
+    return InputError(where, absl::StrCat("leaves no block of ", model.layers(), " for ", name),
                       "use more layers, or a pattern without it");
   }
   return absl::OkStatus();
@@ -51,10 +55,8 @@ proto::Model BlockNumbers(const proto::Model& model, int64_t block) {
   proto::Model result = model;
   result.clear_blocks();
   if (model.blocks().classes().empty()) return result;
-  const proto::Model& own = model.blocks().classes(FindBlockClass(model, block)).numbers();
-  for (const Row& row : ModelRows()) {
-    if (HasField(row, own)) CopyField(row, own, &result);
-  }
+  const int index = FindBlockClass(model, block);
+  CopyFields(ModelRows(), model.blocks().classes(index).numbers(), &result);
   return result;
 }
 

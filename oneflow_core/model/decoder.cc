@@ -36,7 +36,6 @@ class Decoder {
     }
     g_.Block(-1);
     model_ = all;
-    const Value stream = x;
     x = Norm("norm_f", x, Hidden());
     const Value head =
         model_.tied() ? wte : g_.Variable("head.weight", {Vocab(), Hidden()}, Normal(kDeviation));
@@ -45,7 +44,7 @@ class Decoder {
     if (model_.next_tokens() == 0) {
       g_.Loss(loss);
     } else {
-      const Value next = NextTokenLoss("mtp", stream, labels, wte, head);
+      const Value next = NextTokenLoss("mtp", x, wte, head);
       g_.Loss(g_.Op("add_n", "loss.all", {loss, next}));
     }
     g_.Output(logits);
@@ -129,14 +128,15 @@ class Decoder {
     return cap > 0 ? g_.SoftCap(at, x, cap) : x;
   }
 
-  // Multi-token prediction (DeepSeek-AI 2024, DeepSeek-V3, section 2.2): from the stream behind the
-  // last block and the embedding of a position's label, a further block predicts the label after
-  // it. Embedding and head are the model's. The last position has no such label.
-  Value NextTokenLoss(const std::string& at, Value x, Value labels, Value wte, Value head) {
+  // Multi-token prediction (DeepSeek-AI 2024, DeepSeek-V3, section 2.2): from the stream behind
+  // norm_f and the embedding of the next token, a further block predicts the label after that.
+  // Embedding and head are the model's. The last position has no such label.
+  Value NextTokenLoss(const std::string& at, Value x, Value wte, Value head) {
     model_ = BlockNumbers(model_, model_.layers() - 1);
     const NamedDims batch = {{"batch", 0}, {"seq", model_.sequence()}};
+    const Value token = g_.Input("next_tokens", batch, "next_tokens", DType::kI32);
     const Value next = g_.Input("next_labels", batch, "next_labels", DType::kI32);
-    Value e = g_.Embedding(at + ".embed", wte, labels, model_.embedding_scale());
+    Value e = g_.Embedding(at + ".embed", wte, token, model_.embedding_scale());
     e = Linear(at + ".of_label", Norm(at + ".norm_label", e, Hidden()), {Hidden()}, {Hidden()},
                Normal(kDeviation));
     x = Linear(at + ".of_stream", Norm(at + ".norm_stream", x, Hidden()), {Hidden()}, {Hidden()},
@@ -239,8 +239,14 @@ RotaryOptions DecoderRotary(const proto::Model& numbers) {
   return options;
 }
 
+// Rounded down, as transformers does.
 int64_t RotatedElements(const proto::Model& numbers) {
-  return std::llround(numbers.rotary_share() * static_cast<double>(numbers.head_dim()));
+  return static_cast<int64_t>(numbers.rotary_share() * static_cast<double>(numbers.head_dim()));
+}
+
+double RotaryShare(int64_t rotated, int64_t head_dim) {
+  const double size = static_cast<double>(head_dim), share = static_cast<double>(rotated) / size;
+  return static_cast<int64_t>(share * size) < rotated ? std::nextafter(share, 1) : share;
 }
 
 proto::Graph BuildDecoder(const proto::Model& model, const std::string& name) {

@@ -24,7 +24,7 @@
 //     both; norms multiply by norm_offset + their weight;
 //   logits [b,t,V] = norm_f(x) against head.weight or wte (tied), capped by logit_cap; loss [] =
 //   mean cross entropy; with next_tokens, also mtp.loss, which acts through its gradient alone, of
-//   a block `mtp` more.
+//   next_tokens, next_labels [b,t] and a block `mtp` more behind norm_f.
 //
 // References: Touvron et al. 2023 (Llama 2), Dubey et al. 2024 (Llama 3), Jiang et al. 2023
 // (Mistral 7B), Qwen Team 2024 (Qwen 2.5) and 2025 (Qwen 3); Fedus et al. 2022 (Switch), Jiang et
@@ -52,5 +52,7 @@ proto::Graph BuildDecoder(const proto::Model& complete, const std::string& name)
 // How queries and keys of blocks with these numbers turn, and how many elements of a head do.
 RotaryOptions DecoderRotary(const proto::Model& numbers);
 int64_t RotatedElements(const proto::Model& numbers);
+// The share of a head of which RotatedElements are so many.
+double RotaryShare(int64_t rotated, int64_t head_dim);
 
 }  // namespace oneflow

@@ -32,10 +32,7 @@ proto::Model ParseDefaults(std::string_view text) {
 
 std::string MergeDefaults(std::string_view own) {
   proto::Model model = ParseDefaults(kDecoderDefaults);
-  const proto::Model given = ParseDefaults(own);
-  for (const Row& row : ModelRows()) {
-    if (HasField(row, given)) CopyField(row, given, &model);
-  }
+  CopyFields(ModelRows(), ParseDefaults(own), &model);
   std::string text;
   CHECK(google::protobuf::TextFormat::PrintToString(model, &text));
   return text;

@@ -1,5 +1,6 @@
 // The numbers of decoders: what follows from those that are said, and what holds of them.
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -24,10 +25,9 @@ constexpr std::string_view kOfExperts[] = {
 absl::Status CheckNoExperts(const proto::Model& said) {
   for (const std::string_view name : kOfExperts) {
     const Row& row = *FindRow(ModelRows(), name);
-    if (said.has_experts() || !HasField(row, said)) continue;
+    if (!HasField(row, said)) continue;
     return InputError("--" + std::string(name) + "=" + FieldText(row, said),
-                      "acts on nothing in a model without experts",
-                      "add --experts=N, or leave it out");
+                      "acts on nothing without experts", "add --experts=N, or leave it out");
   }
   return absl::OkStatus();
 }
@@ -42,7 +42,15 @@ int64_t UsualSlotGroups(int64_t experts) {
 // Completes slots and slot_groups, of which a capacity is a case. Experts and positions are right.
 absl::Status FinishSlots(const proto::Model& said, proto::Model* model) {
   const bool of_each = model->capacity() > 0;
-  const int64_t experts = model->experts();
+  int64_t experts = model->experts();  // that the groups of all blocks divide
+  for (const int64_t block : FirstBlocks(*model)) {
+    const int64_t own = BlockNumbers(*model, block).experts();
+    if (own > 0) experts = std::gcd(experts, own);
+    if (!of_each || own == 0 || own == model->experts()) continue;
+    return InputError(absl::StrCat("--capacity=", model->capacity()),
+                      "has a queue for each expert, and blocks have different numbers of them",
+                      absl::StrCat("use --slots=", model->capacity()));
+  }
   if (of_each && (said.slots() > 0 || said.slot_groups() > 0)) {
     return InputError(absl::StrCat("--capacity=", model->capacity()),
                       "is --slots with a queue for each expert, and --slots or --slot_groups is "
@@ -62,7 +70,9 @@ absl::Status FinishSlots(const proto::Model& said, proto::Model* model) {
   }
   if (groups > 0 && experts % groups != 0) {
     return InputError(absl::StrCat("--slot_groups=", groups),
-                      absl::StrCat("does not divide the ", experts, " experts"), "use a divisor");
+                      absl::StrCat("does not divide the ", model->experts(), " experts",
+                                   experts < model->experts() ? " and those of each class" : ""),
+                      absl::StrCat("use a divisor of ", experts));
   }
   if (groups == 0) model->set_slot_groups(UsualSlotGroups(experts));
   const std::string flag = absl::StrCat(of_each ? "--capacity=" : "--slots=", model->slots());
@@ -109,13 +119,14 @@ absl::Status CheckBlock(const proto::Model& model) {
                       "each group has an equal part of the query heads");
   }
   const int64_t rotated = RotatedElements(model);
-  if (rotated % 2 != 0) {
-    return model.rotary_share() == 1
-               ? InputError("--head_dim=" + std::to_string(model.head_dim()), "is odd",
-                            "use an even number: rotary positions turn pairs of elements")
-               : InputError(absl::StrCat("--rotary_share=", model.rotary_share()),
-                            absl::StrCat("turns ", rotated, " elements of a head, an odd number"),
-                            "use a share of an even number: rotary positions turn pairs");
+  if (rotated % 2 != 0 && rotated == model.head_dim()) {
+    return InputError("--head_dim=" + std::to_string(model.head_dim()), "is odd",
+                      "use an even number: rotary positions turn pairs of elements");
+  }
+  if (rotated % 2 != 0 && model.rope_scaling().kind() == proto::RopeScaling::YARN) {
+    return InputError(absl::StrCat("--rotary_share=", model.rotary_share()),
+                      absl::StrCat("turns ", rotated, " elements of a head, an odd number"),
+                      "use a share of an even number, as YaRN demands it");
   }
   if (rotated == 0 && model.rotary_share() > 0) {
     return InputError(absl::StrCat("--rotary_share=", model.rotary_share()),
@@ -129,12 +140,16 @@ absl::Status CheckBlock(const proto::Model& model) {
   return absl::OkStatus();
 }
 
-// What a mixture is made of is the model's; a class says that its blocks have none.
+// What a mixture is made of is the model's; a class says that its blocks have none, or which of its
+// numbers are others.
 absl::Status CheckClassExperts(const proto::Model& model) {
   for (const proto::BlockPattern::Class& c : model.blocks().classes()) {
-    if (model.experts() > 0 || c.numbers().experts() == 0) continue;
-    return InputError("blocks " + c.name(), "have experts, and the model has none",
-                      "write --experts=N beside --blocks, and experts=0 for classes without");
+    if (model.experts() == 0 && c.numbers().experts() > 0) {
+      return InputError("blocks " + c.name(), "have experts, and the model has none",
+                        "write --experts=N beside --blocks, and experts=0 for classes without");
+    }
+    if (model.experts() > 0 && (!c.numbers().has_experts() || c.numbers().experts() > 0)) continue;
+    RETURN_IF_ERROR(Annotate(CheckNoExperts(c.numbers()), "blocks " + c.name()));
   }
   return absl::OkStatus();
 }
@@ -154,8 +169,12 @@ absl::Status FinishDecoder(const proto::Model& said, proto::Model* model) {
     model->set_head_dim(hidden / heads);
   }
   RETURN_IF_ERROR(CheckClassExperts(*model));
-  RETURN_IF_ERROR(model->experts() > 0 ? CheckExperts(*model) : CheckNoExperts(said));
-  if (model->experts() > 0) RETURN_IF_ERROR(FinishSlots(said, model));
+  if (model->experts() > 0) {
+    RETURN_IF_ERROR(CheckExperts(*model));
+    RETURN_IF_ERROR(FinishSlots(said, model));
+  } else if (!said.has_experts()) {
+    RETURN_IF_ERROR(CheckNoExperts(said));
+  }
   if (model->next_tokens() > 0 && model->sequence() < 2) {
     return InputError("--next_tokens=1",
                       "predicts the label after the next, and a sequence has one",

@@ -89,6 +89,8 @@ TEST_CASE("a block that predicts next tokens has the published size, and a loss 
   CHECK(loss.attr().at("gradient_only").b());
   CHECK(loss.attr().at("factor").f() == 0.3);
   CHECK(FindOpNamed(graph, "mtp.embed")->input(0) == "wte");
+  CHECK(FindOpNamed(graph, "mtp.embed")->input(1) == "next_tokens");
+  CHECK(FindOpNamed(graph, "mtp.norm_stream")->input(0) == "norm_f");
   CHECK(FindOpNamed(graph, "mtp.logits")->input(1) == "head.weight");
 }
 
@@ -125,11 +127,42 @@ TEST_CASE("a block has the numbers of its class") {
 TEST_CASE("what is asked of YaRN and of a part of a head") {
   proto::Model model = MakeModel("family: 'glm'");
   CHECK(DecoderRotary(BlockNumbers(model, 0)).rotated == 32);
+  // Rounded down, as transformers does; and shares of counts give these.
+  proto::Model share;
+  share.set_head_dim(12), share.set_rotary_share(0.3);
+  CHECK(RotatedElements(share) == 3);
+  for (int64_t head = 2; head < 300; ++head) {
+    for (int64_t rotated = 1; rotated <= head; ++rotated) {
+      share.set_head_dim(head), share.set_rotary_share(RotaryShare(rotated, head));
+      if (RotatedElements(share) != rotated) FAIL(rotated << " of " << head);
+    }
+  }
   model = MakeModel("family: 'gpt_oss'");
   const RotaryOptions options = DecoderRotary(model);
   CHECK(options.scaling->attention_factor == Approx(1.3465735902799727).epsilon(1e-15));
   CHECK(options.scaling->exact);
   CHECK(options.rotated == 0);
+}
+
+TEST_CASE("what a class says of experts counts for its blocks") {
+  proto::Model model =
+      *CompleteModel(SmallDecoder("llama", "a(experts=6 experts_per_token=1),b,c(experts=0)",
+                                  "layers: 3 experts: 4 experts_per_token: 3 slots: 1.25"));
+  CHECK(model.slot_groups() == 2);  // which all classes can have
+  const proto::Graph graph = BuildModel(model);
+  const int64_t expert = 3 * model.hidden() * model.inner();
+  CHECK(CountParameters(graph) - CountActiveParameters(model, graph) == (5 + 1) * expert);
+}
+
+TEST_CASE("classes that a file names are those that blocks have") {
+  proto::Model said = SmallDecoder("llama", "a(window=4),b", "layers: 2");
+  said.mutable_blocks()->mutable_classes(1)->set_name("a");
+  CHECK(CompleteModel(said).status().message() ==
+        "--blocks=a(window=4),a: has two classes a; give each a name of its own");
+  said.mutable_blocks()->clear_run();
+  said.mutable_blocks()->mutable_classes(1)->set_name("b");
+  CHECK(CompleteModel(said).status().message() ==
+        "--blocks=none: leaves no block of 2 for a; use more layers, or a pattern without it");
 }
 
 TEST_CASE("patterns and numbers of decoders that do not fit are refused") {
@@ -141,13 +174,30 @@ TEST_CASE("patterns and numbers of decoders that do not fit are refused") {
   CHECK(DecoderError("a,b(experts=3)", "layers: 2") ==
         "blocks b: have experts, and the model has none; write --experts=N beside --blocks, and "
         "experts=0 for classes without");
-  CHECK(DecoderError("none", "rotary_share: 0.3") ==
+  CHECK(DecoderError("a,b(dropout=0.1)", "layers: 2") ==
+        "blocks b: --dropout=0.1: is a flag of `oneflow model gpt`, and the family is llama; leave "
+        "it out");
+  for (const char* experts : {"experts: 0", "experts: 4"}) {
+    const std::string more = absl::StrCat("layers: 2 ", experts);
+    CHECK(DecoderError("a(experts=0 router_bias=true),b", more) ==
+          "blocks a: --router_bias=true: acts on nothing without experts; add --experts=N, or "
+          "leave it out");
+  }
+  CHECK(DecoderError("a(experts=6),b", "layers: 2 experts: 4 slots: 1.25 slot_groups: 4") ==
+        "--slot_groups=4: does not divide the 4 experts and those of each class; use a divisor of "
+        "2");
+  CHECK(DecoderError("a(experts=6),b", "layers: 2 experts: 4 capacity: 1.25") ==
+        "--capacity=1.25: has a queue for each expert, and blocks have different numbers of them; "
+        "use --slots=1.25");
+  CHECK(DecoderError("none",
+                     "rotary_share: 0.3 rope_scaling { kind: YARN factor: 2 low: 1 high: 32 "
+                     "positions: 64 }") ==
         "--rotary_share=0.3: turns 19 elements of a head, an odd number; use a share of an even "
-        "number: rotary positions turn pairs");
+        "number, as YaRN demands it");
   CHECK(DecoderError("none", "rotary_share: 0.001") ==
         "--rotary_share=0.001: turns no element of a head; use 0, or a larger share");
   CHECK(DecoderError("none", "router_bias: true") ==
-        "--router_bias=true: acts on nothing in a model without experts; add --experts=N, or leave "
+        "--router_bias=true: acts on nothing without experts; add --experts=N, or leave "
         "it out");
 }
 

@@ -43,6 +43,12 @@ FilePart Alternating(FilePart part, int64_t first) {
   return part;
 }
 
+// One of `shares` variables whose inputs are columns of one linear layer, one behind the other.
+FilePart Shared(FilePart part, int shares, int share) {
+  part.shares = shares, part.share = share;
+  return part;
+}
+
 // The files of Llama and its like; `own`: the rows of norms beside the stream and of the MLP.
 FamilyFiles DecoderFiles(std::vector<std::vector<VariableParts>> own) {
   FamilyFiles files = {
@@ -163,7 +169,8 @@ const FamilyFiles& MixtralFiles() {
 }
 
 const FamilyFiles& Qwen3MoeFiles() {
-  static const auto* const files = new FamilyFiles(DecoderFiles({NormsBefore(), QwenExperts()}));
+  static const auto* const files =
+      new FamilyFiles(DecoderFiles({NormsBefore(), DenseMlp(), QwenExperts()}));
   return *files;
 }
 
@@ -212,9 +219,15 @@ const FamilyFiles& Glm4MoeFiles() {
          {{"h.*.mlp.router.bias", {Flat("layers.*.mlp.gate.e_score_correction_bias")}},
           {"h.*.mlp.shared.gate.weight", {Linear("layers.*.mlp.shared_experts.gate_proj.weight")}},
           {"h.*.mlp.shared.up.weight", {Linear("layers.*.mlp.shared_experts.up_proj.weight")}},
-          {"h.*.mlp.shared.proj.weight",
-           {Linear("layers.*.mlp.shared_experts.down_proj.weight")}}}}));
+          {"h.*.mlp.shared.proj.weight", {Linear("layers.*.mlp.shared_experts.down_proj.weight")}},
+          {"h.*.norm_label.weight", {Flat("layers.*.enorm.weight")}},
+          {"h.*.norm_stream.weight", {Flat("layers.*.hnorm.weight")}},
+          {"h.*.of_label.weight", {Shared(Linear("layers.*.eh_proj.weight"), 2, 0)}},
+          {"h.*.of_stream.weight", {Shared(Linear("layers.*.eh_proj.weight"), 2, 1)}},
+          {"h.*.norm_f.weight", {Flat("layers.*.shared_head.norm.weight")}}}}));
     made->block = "layers.*.";
+    made->copies = {{"layers.*.embed_tokens.weight", made->embedding},
+                    {"layers.*.shared_head.head.weight", made->head}};
     return made;
   }();
   return *files;
@@ -258,8 +271,12 @@ std::string FileName(const FamilyFiles& files, std::string_view tensor) {
 
 const VariableParts* FindParts(const FamilyFiles& files, std::string_view variable,
                                int64_t* block) {
+  std::string name(variable);
+  if (files.blocks >= 0 && variable.starts_with(kNextTokens)) {
+    name = VariableName("h.*.", files.blocks) + name.substr(kNextTokens.size());
+  }
   for (const VariableParts& row : files.variables) {
-    if (MatchesPattern(row.variable, variable, block)) return &row;
+    if (MatchesPattern(row.variable, name, block)) return &row;
   }
   return nullptr;
 }
@@ -298,6 +315,7 @@ Dims TensorDims(const FilePart& part, const Dims& dims, int64_t vocab) {
   if (part.rows > 0) tensor.push_back(Product(Dims(rows, columns)));
   tensor.push_back(Product(Dims(columns, size.end())));
   if (part.transposed) std::swap(tensor.back(), tensor[tensor.size() - 2]);
+  tensor.back() *= part.shares;
   return tensor;
 }
 

@@ -21,11 +21,14 @@
 //
 //   "h.*.mlp.experts.gate.weight" [experts, hidden, inner]
 //     even columns of "layers.*.mlp.experts.gate_up_proj" [experts, hidden, 2 * inner]
+//
+// The block that predicts next tokens is the one behind the last: "mtp.X" is "h.N.X" of N blocks.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "oneflow_core/tensor/layout.h"
@@ -46,6 +49,9 @@ struct FilePart {
   // Element i of the part's last axis is element first + step * i of the tensor there: other
   // variables have those between.
   int64_t step = 1, first = 0;
+  // The tensor's last dimension is those of `shares` variables, one behind the other, of which this
+  // one has number `share`.
+  int shares = 1, share = 0;
   int axis = -1;  // along which the variable packs its parts; -1: the part is all of it
   int64_t begin = 0, end = 0;  // on that axis; negative, and an end of 0, count from its end
   bool is_vocabulary = false;  // axis 0 counts tokens: a variable may be padded there
@@ -71,7 +77,14 @@ struct FamilyFiles {
   // How the names of a block's tensors begin, in a family whose files may have further blocks that
   // predict later tokens.
   std::string_view block = {};
+  // Tensors of such a block that are those of the model again, as some files have them; both
+  // without the prefix.
+  std::vector<std::pair<std::string_view, std::string_view>> copies = {};
+  int64_t blocks = -1;  // of the model; -1: not known, so that "mtp.X" has no tensors
 };
+
+// How the names of variables of the block that predicts next tokens begin.
+inline constexpr std::string_view kNextTokens = "mtp.";
 
 const FamilyFiles& GptFiles();
 const FamilyFiles& LlamaFiles();

@@ -221,7 +221,7 @@ TEST_CASE("numbers of a mixture need experts, and slots one for each queue") {
        {"experts_per_token: 2", "capacity: 1.25", "slots: 1.25", "shared_inner: 8",
         "norm_topk_prob: false", "scores: 'sigmoid'", "bias_rate: 0.001", "aux_loss_coeff: 0.1",
         "z_loss_coeff: 0.1", "routed_positions: 8"}) {
-    CHECK_THAT(Error(said), Catch::Contains(": acts on nothing in a model without experts; add "
+    CHECK_THAT(Error(said), Catch::Contains(": acts on nothing without experts; add "
                                             "--experts=N, or leave it out"));
     CHECK(Error(std::string("experts: 4 ") + said).empty());
     CHECK(Error(std::string("preset: 'mixtral-8x7b' ") + said).empty());
@@ -245,7 +245,7 @@ TEST_CASE("queues have as many slots and groups as the model says, or a capacity
   CHECK(queues("experts: 12 slots: 1.5 slot_groups: 3") == "1.5 of 3");
   CHECK(queues("experts: 12 capacity: 1.5") == "1.5 of 12");
   CHECK(Error("experts: 8 slots: 1.25 slot_groups: 3") ==
-        "--slot_groups=3: does not divide the 8 experts; use a divisor");
+        "--slot_groups=3: does not divide the 8 experts; use a divisor of 8");
   CHECK(Error("experts: 8 slot_groups: 4") ==
         "--slot_groups=4: acts on nothing without --slots; add --slots=1.25, or leave it out");
   CHECK(Error("experts: 8 slots: 9") ==

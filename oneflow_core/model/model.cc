@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "oneflow_core/base/nearest.h"
 #include "oneflow_core/base/status.h"
+#include "oneflow_core/model/block_numbers.h"
 #include "oneflow_core/model/families.h"
 #include "oneflow_core/recipe/field_text.h"
 #include "oneflow_core/recipe/words.h"
@@ -23,13 +24,6 @@ proto::Model ParseNumbers(std::string_view text) {
   proto::Model model;
   CHECK(google::protobuf::TextFormat::ParseFromString(std::string(text), &model)) << text;
   return model;
-}
-
-// The fields of `model` get the values of those that `other` has.
-void Override(const proto::Model& other, proto::Model* model) {
-  for (const Row& row : ModelRows()) {
-    if (HasField(row, other)) CopyField(row, other, model);
-  }
 }
 
 const Family* NamedFamily(std::string_view name) {
@@ -80,6 +74,9 @@ absl::Status CheckOwn(const Family& family, const proto::Model& said, const prot
                       "is a flag of " + owners + "`, and the family is " + std::string(family.name),
                       "leave it out");
   }
+  for (const proto::BlockPattern::Class& c : said.blocks().classes()) {
+    RETURN_IF_ERROR(Annotate(CheckOwn(family, c.numbers(), own), "blocks " + c.name()));
+  }
   return absl::OkStatus();
 }
 
@@ -113,12 +110,12 @@ absl::StatusOr<proto::Model> CompleteModel(const proto::Model& said) {
     const auto preset = std::find_if(family->presets.begin(), family->presets.end(),
                                      [&](const Preset& p) { return p.name == said.preset(); });
     if (preset == family->presets.end()) return UnknownPreset(*family, said.preset());
-    Override(ParseNumbers(preset->numbers), &model);
+    CopyFields(ModelRows(), ParseNumbers(preset->numbers), &model);
     model.set_preset(said.preset());
   }
   RETURN_IF_ERROR(CheckOwn(*family, said, model));
   RETURN_IF_ERROR(CheckNumbers(said));
-  Override(said, &model);
+  CopyFields(ModelRows(), said, &model);
   RETURN_IF_ERROR(family->finish(said, &model));
   RETURN_IF_ERROR(CheckNumbers(model));  // what follows may be out of range, too
   return model;
@@ -157,12 +154,14 @@ int64_t CountParameters(const proto::Graph& graph) {
 
 int64_t CountActiveParameters(const proto::Model& complete, const proto::Graph& graph) {
   int64_t count = CountParameters(graph);
-  const int64_t others = complete.experts() - complete.experts_per_token();
   for (const TensorSplit& split : NamedFamily(complete.family())->splits) {
-    if (!split.by_expert || others <= 0) continue;
+    if (!split.by_expert) continue;
     ForVariables(graph, [&](const proto::Op& op, int64_t elements) {
       if (op.name() != VariableName(split.variable, op.block())) return;
-      count -= elements / complete.experts() * others;
+      // What predicts next tokens is like the last block.
+      const proto::Model numbers =
+          BlockNumbers(complete, op.has_block() ? op.block() : complete.layers() - 1);
+      count -= elements / numbers.experts() * (numbers.experts() - numbers.experts_per_token());
     });
   }
   return count;

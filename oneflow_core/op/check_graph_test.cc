@@ -410,8 +410,9 @@ TEST_CASE("sources keep their shape, and it is checked") {
   CHECK(InferSource("input", {2}, DType::kI32, tokens).message() ==
         "op x (input): tokens i32[2] must be [batch, seq]; give two dimensions");
   CHECK(InferSource("input", {2}, DType::kF32, {{"source", std::string("disk")}}).message() ==
-        "op x (input): attribute \"source\" is \"disk\"; use \"tokens\", \"labels\", "
-        "\"next_labels\", \"positions\", \"documents\", \"document_labels\", \"feed\"");
+        "op x (input): attribute \"source\" is \"disk\"; use \"tokens\", \"next_tokens\", "
+        "\"labels\", \"next_labels\", \"positions\", \"documents\", \"document_labels\", "
+        "\"next_document_labels\", \"feed\"");
   Shape unbound{0, 4};
   unbound.names = {"batch", ""};
   CHECK(

@@ -60,9 +60,9 @@ TEST_CASE("errors of rotary's scalings and of its part of a head") {
       {With(kYarnAttrs, "attention_factor", 0.0),
        "attribute \"attention_factor\" is 0; use a positive number"},
       {With(plain, "exact", true), "\"exact\" is given without YaRN's scaling; leave it out"},
-      {With(plain, "rotated", int64_t{3}),
-       "attribute \"rotated\" is 3 with x f32[2,4,6,8]; use an even number of a head's elements, "
-       "2 or more"},
+      {With(kYarnAttrs, "rotated", int64_t{3}),
+       "attribute \"rotated\" is 3 with x f32[2,4,6,8]; use a number of a head's elements, an even "
+       "one for YaRN"},
       {With(plain, "rotated", int64_t{10}), "attribute \"rotated\" is 10"},
       {With(plain, "rotated", int64_t{0}), "attribute \"rotated\" is 0"},
   };
@@ -71,6 +71,10 @@ TEST_CASE("errors of rotary's scalings and of its part of a head") {
   CHECK(InferShapes(&step) == absl::OkStatus());
   Graph odd = MakeGraph({"rotary", {{{2, 4, 7}}}, With(plain, "rotated", int64_t{4})});
   CHECK(InferShapes(&odd) == absl::OkStatus());
+  odd = MakeGraph({"rotary", {{{2, 4, 7}}}, With(plain, "rotated", int64_t{5})});
+  CHECK(InferShapes(&odd) == absl::OkStatus());
+  odd = MakeGraph({"rotary", {{{2, 4, 7}}}, With(plain, "rotated", int64_t{7})});
+  CHECK(InferShapes(&odd) != absl::OkStatus());
 }
 
 TEST_CASE("errors of norms over split dimensions, caps, and other numbers") {

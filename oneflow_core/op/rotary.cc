@@ -1,6 +1,7 @@
 // rotary: x[b, t, ..., d], (positions) -> y: rotary position embeddings. Of the first `rotated`
 // elements of a head, element j < rotated / 2 and element j + rotated / 2 are a pair, turned by the
-// angle position * theta^(-2 j / rotated); the others keep their values. Frequencies may be scaled
+// angle position * theta^(-2 j / rotated); the others keep their values. If it is odd, one element
+// more turns, as in transformers. Frequencies may be scaled
 // (actor_runtime/kernel/rotary_frequencies.h). It is linear in x, and its gradient turns the other
 // way; `attention_factor` multiplies both.
 #include <string>
@@ -72,10 +73,15 @@ absl::Status ExpectScaling(const Op& op) {
 
 absl::Status ExpectRotated(const Op& op, const Tensor& x) {
   const int64_t d = x.shape.dims.back(), rotated = AttrInt(op, kRotated, d);
-  if (op.attrs.contains(kRotated) && (rotated < 2 || rotated > d || rotated % 2 != 0)) {
+  if (op.attrs.contains(kRotated)) {
+    const bool odd = rotated % 2 != 0;
+    if (rotated >= 1 && rotated + (odd ? 1 : 0) <= d &&
+        !(odd && AttrString(op, kScaling) == kYarn)) {
+      return absl::OkStatus();
+    }
     return Mismatch(
         "attribute \"rotated\" is " + std::to_string(rotated) + " with " + Describe("x", x),
-        "use an even number of a head's elements, 2 or more");
+        "use a number of a head's elements, an even one for YaRN");
   }
   if (rotated % 2 == 0) return absl::OkStatus();
   return Mismatch(Describe("x", x) + " has heads of an odd size",

@@ -19,7 +19,7 @@
 //
 // and a step has their mean over all runs: `loss_scale`, which the pass `decompose` writes. Where
 // labels are counted, the update divides the gradient by their number, so route_grad multiplies
-// the two by that, which it then reads (scale_router_losses.cc).
+// the two by that, which it then reads (scale_hidden_losses.cc).
 //
 // count_choices: ids[b, t, k], slots[b, t, k] -> f64[E + 1]: how many choices fell on each expert,
 // whether there was a slot for them or not, and last how many had none. Counts are whole numbers,

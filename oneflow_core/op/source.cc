@@ -30,9 +30,9 @@ Specs InferInput(const OpView& v) {
   const Tensor& x = v.out(0);
   const std::string source = AttrString(v.op, "source", "feed");
   RETURN_IF_ERROR(ExpectBound(x.shape));
-  RETURN_IF_ERROR(ExpectOneOf(
-      "source", source,
-      {"tokens", "labels", "next_labels", "positions", "documents", "document_labels", "feed"}));
+  RETURN_IF_ERROR(ExpectOneOf("source", source,
+                              {"tokens", "next_tokens", "labels", "next_labels", "positions",
+                               "documents", "document_labels", "next_document_labels", "feed"}));
   if (source != "feed") {
     RETURN_IF_ERROR(ExpectIds(source, x));
     if (x.shape.rank() != 2) {
@@ -137,8 +137,9 @@ std::vector<OpDef> SourceOps() {
       {.kind = "count_ahead",
        .usage = "-> counts (f64[parts])",
        .attrs = {{"parts", AttrType::kInt, true},
-                 {"sequence", AttrType::kInt, true},     // labels of a sample
-                 {"documents", AttrType::kBool, true}},  // the last of each has none
+                 {"sequence", AttrType::kInt, true},    // labels of a sample
+                 {"documents", AttrType::kBool, true},  // the last of each has none
+                 {"next", AttrType::kBool}},            // labels after the next
        .infer = InferCountAhead,
        .signatures = SourceRows,
        .flops = NoFlops,

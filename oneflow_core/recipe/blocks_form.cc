@@ -39,6 +39,10 @@ absl::Status ParseClassNumbers(std::string_view where, const std::string& text,
                                proto::Model* numbers) {
   for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
     const size_t equal = word.find('=');
+    if (equal != word.rfind('=')) {
+      return InputError(where, absl::StrCat("has \"", word, "\", which is more than one number"),
+                        "write blanks between the numbers of a class");
+    }
     const std::string name(word.substr(0, equal));
     const Row* const row = FindRow(ModelRows(), name);
     if (row == nullptr || equal == word.npos) {
@@ -53,6 +57,9 @@ absl::Status ParseClassNumbers(std::string_view where, const std::string& text,
       return InputError(
           where, absl::StrCat("gives a class its own ", name, ", which is the same in all blocks"),
           absl::StrCat("write --", name, " beside it"));
+    }
+    if (HasField(*row, *numbers)) {
+      return InputError(where, absl::StrCat("gives a class its ", name, " twice"), "give it once");
     }
     RETURN_IF_ERROR(
         SetField(*row, ToStd(word.substr(equal + 1)), numbers, absl::StrCat(ToAbsl(where), ": ")));
@@ -70,8 +77,10 @@ absl::Status ParseBlockRun(std::string_view where, const std::string& text, bool
     count = 0;
     if (star > 0 &&
         (!absl::SimpleAtoi(name.substr(0, star), &count) || count < 1 || count > kMostRepeats)) {
-      return InputError(where, absl::StrCat("has \"", text, "\", whose count is no number"),
-                        kBlocksHint);
+      return InputError(
+          where,
+          absl::StrCat("has \"", text, "\", whose count is no number from 1 to ", kMostRepeats),
+          kBlocksHint);
     }
     name = name.substr(star + 1);
   }

@@ -284,6 +284,12 @@ void CopyField(const Row& row, const Message& from, Message* to) {
   google::protobuf::util::FieldMaskUtil::MergeMessageTo(from, mask, {}, to);
 }
 
+void CopyFields(std::span<const Row> rows, const Message& from, Message* to) {
+  for (const Row& row : rows) {
+    if (HasField(row, from)) CopyField(row, from, to);
+  }
+}
+
 bool IsSwitch(const Row& row, const Message& message) {
   return FindField(row, message).cpp_type() == FieldDescriptor::CPPTYPE_BOOL;
 }

@@ -34,6 +34,9 @@ bool HasField(const Row& row, const google::protobuf::Message& message);
 void ClearField(const Row& row, google::protobuf::Message* message);
 void CopyField(const Row& row, const google::protobuf::Message& from,
                google::protobuf::Message* to);
+// Those that `from` has.
+void CopyFields(std::span<const Row> rows, const google::protobuf::Message& from,
+                google::protobuf::Message* to);
 
 // True if the flag needs no value: `--fuse`.
 bool IsSwitch(const Row& row, const google::protobuf::Message& message);

@@ -129,7 +129,13 @@ TEST_CASE("a pattern of blocks that is none says what is wrong") {
       "; write runs of classes with commas between, a class with its own numbers where it comes "
       "first, as in --blocks='5*local(window=1024 theta=10000),full' or "
       "--blocks='3*dense(experts=0 inner=10944),*mixture'";
-  CHECK(error("0*a") == "--blocks=0*a: has \"0*a\", whose count is no number" + hint);
+  CHECK(error("0*a") ==
+        "--blocks=0*a: has \"0*a\", whose count is no number from 1 to 10000" + hint);
+  CHECK(error("a(window=1,theta=9)") ==
+        "--blocks=a(window=1,theta=9): has \"window=1,theta=9\", which is more than one number; "
+        "write blanks between the numbers of a class");
+  CHECK(error("a(window=1 window=2)") ==
+        "--blocks=a(window=1 window=2): gives a class its window twice; give it once");
   CHECK(error("*a,b") ==
         "--blocks=*a,b: has *a, all blocks that remain, before others; write it last");
   CHECK(error("a(window=1") ==

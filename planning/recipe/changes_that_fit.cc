@@ -67,9 +67,7 @@ bool GathersActivations(const proto::Recipe& given) {
 
 // `recipe` with these choices in the place of its own.
 proto::Recipe With(proto::Recipe recipe, const proto::Recipe& choices) {
-  for (const Row& row : RecipeRows()) {
-    if (HasField(row, choices)) CopyField(row, choices, &recipe);
-  }
+  CopyFields(RecipeRows(), choices, &recipe);
   return recipe;
 }
 

@@ -299,13 +299,6 @@ absl::StatusOr<std::optional<BlockMix>> ChooseAlone(const GroupCosts& costs,
   return mix;
 }
 
-// The most bytes of a stage.
-double FindBytes(const GroupCosts& costs, const std::vector<KindCounts>& counts) {
-  double most = 0;
-  for (int s = 0; s < costs.stages(); ++s) most = std::max(most, costs.Bytes(s, counts[s]));
-  return most;
-}
-
 // Orders depend on the counts, and the bytes of counts on the orders: they are chosen in turn, from
 // these orders on, and the best of those that fit together is taken.
 absl::Status ChooseInTurn(GroupCosts costs, const std::vector<ClassCounts>& blocks, double capacity,
@@ -339,6 +332,22 @@ absl::StatusOr<std::optional<BlockMix>> ChooseMix(const GroupCosts& costs,
   for (const ClassCounts& n : blocks) last.push_back(costs.WithPolicy(n, costs.policies() - 1));
   RETURN_IF_ERROR(ChooseInTurn(costs.FittedTo(last), blocks, capacity, &best));
   return best;
+}
+
+absl::StatusOr<std::optional<BlockMix>> TakeMix(const GroupCosts& costs,
+                                                const std::vector<KindCounts>& counts,
+                                                double capacity) {
+  const GroupCosts fitted = costs.fits_orders() ? costs.FittedTo(counts) : costs;
+  BlockMix mix{.counts = counts, .bytes = FindBytes(fitted, counts)};
+  if (capacity > 0 && mix.bytes > capacity) return std::nullopt;
+  ASSIGN_OR_RETURN(mix.step_seconds, fitted.StepSeconds(counts));
+  return mix;
+}
+
+double FindBytes(const GroupCosts& costs, const std::vector<KindCounts>& counts) {
+  double most = 0;
+  for (int s = 0; s < costs.stages(); ++s) most = std::max(most, costs.Bytes(s, counts[s]));
+  return most;
 }
 
 std::optional<std::vector<int>> BalanceBlocks(const GroupCosts& costs,

@@ -32,6 +32,14 @@ absl::StatusOr<std::optional<BlockMix>> ChooseMix(const GroupCosts& costs,
                                                   const std::vector<ClassCounts>& blocks,
                                                   double capacity);
 
+// The mix that has these counts, by stage. None where it does not fit.
+absl::StatusOr<std::optional<BlockMix>> TakeMix(const GroupCosts& costs,
+                                                const std::vector<KindCounts>& counts,
+                                                double capacity);
+
+// The most bytes of a stage: the lower bound.
+double FindBytes(const GroupCosts& costs, const std::vector<KindCounts>& counts);
+
 // The numbers of blocks for which the longest stage takes least, each with its best counts. None
 // where they do not fit. `classes`: by block, in their order along the pipe. Requires that a stage
 // takes longer with a block more, and schedules without chunks.

@@ -1,6 +1,6 @@
 // What the search concludes from short plans is what the drafts of plans take, on candidates drawn
-// at random. ONEFLOW_TEST_FULL draws as many as kShortError and kShortBytesError of
-// ladder.cc were read from.
+// at random. ONEFLOW_TEST_FULL draws as many as the margins of ladder.cc were read
+// from.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -60,7 +60,7 @@ KindCounts DrawCounts(const ClassCounts& blocks, int one, int two, Dice* dice) {
 }
 
 // Of the errors of seconds, the median is `median` at most. A part `share` are above `seconds`, and
-// of those of bytes `bytes_share` above `bytes`: the margins of ladder.cc.
+// of those of bytes `bytes_share` above `bytes`: margins of ladder.cc, or less.
 struct ErrorLimits {
   double median, seconds, share, bytes, bytes_share;
 };
@@ -149,12 +149,14 @@ TEST_CASE("extrapolation: short plans tell of drafts") {
           {.median = .01, .seconds = .02, .share = .15, .bytes = .03, .bytes_share = .35});
 }
 
-// What exchanges of one class cannot hide, computation of another may, which their mean leaves out:
-// so a mixture beside dense blocks is said to take a few per cent more than it does.
+// Most that are far off are so because the short plans of each class are, for models of that class
+// alone, too. Some are because computation of one class hides exchanges of another, which the mean
+// leaves out.
 TEST_CASE("extrapolation: those of each class of blocks tell of models that have several") {
   const bool full = std::getenv("ONEFLOW_TEST_FULL") != nullptr;
-  Compare({.least_blocks = 12, .most_blocks = 48, .patterned = true}, full ? 200 : 2,
-          {.median = .04, .seconds = .08, .share = .05, .bytes = .06, .bytes_share = .05});
+  Compare(
+      {.least_blocks = 12, .most_blocks = 48, .patterned = true}, full ? 200 : 2,
+      {.median = full ? .01 : .04, .seconds = .04, .share = .15, .bytes = .06, .bytes_share = .15});
 }
 
 }  // namespace

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <numeric>
 
 #include "compiler/compile.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/cost/device_memory.h"
+#include "oneflow_core/model/annotate_recompute.h"
 #include "planning/recipe/shorten_model.h"
 #include "planning/search/blocks_by_slice.h"
 #include "planning/search/formula.h"
@@ -19,27 +21,24 @@ namespace {
 // extrapolation_test.
 constexpr double kShortError = 0.02, kShortBytesError = 0.03;
 // The same of models whose blocks are of several classes. Each is measured alone, so that the mean
-// does not know what one class's kernels hide of another's exchanges.
-constexpr double kClassesError = 0.08, kClassesBytesError = 0.06;
+// does not know what one class's kernels hide of another's exchanges; and where weights are
+// gathered ahead, a large block beside small ones counts as beside its like.
+constexpr double kClassesError = 0.04, kClassesBytesError = 0.25;
 
 double ShortError(const BlockClasses& classes) {
   return classes.size() > 1 ? kClassesError : kShortError;
-}
-double ShortBytesError(const BlockClasses& classes) {
-  return classes.size() > 1 ? kClassesBytesError : kShortBytesError;
 }
 // Formulas may say of a plan that fits that it needs so much more than there is.
 constexpr double kFormulaBytesError = 0.05;
 
 constexpr size_t kAllPolicies = std::size(kPolicies);
 
-// The bytes of the stage that needs most, if all blocks have the last policy.
-double LeastNeeded(const GroupCosts& costs, const std::vector<ClassCounts>& blocks) {
-  double most = 0;
-  for (int s = 0; s < costs.stages(); ++s) {
-    most = std::max(most, costs.Bytes(s, costs.WithPolicy(blocks[s], costs.policies() - 1)));
-  }
-  return most;
+// All blocks with the last policy.
+std::vector<KindCounts> LeanestMix(const GroupCosts& costs,
+                                   const std::vector<ClassCounts>& blocks) {
+  std::vector<KindCounts> counts;
+  for (const ClassCounts& n : blocks) counts.push_back(costs.WithPolicy(n, costs.policies() - 1));
+  return counts;
 }
 
 // The fastest mix of one policy for all blocks that fits.
@@ -84,6 +83,10 @@ std::vector<ModelShape> FindClassShapes(const proto::Graph& graph, const ModelSh
 
 }  // namespace
 
+double ShortBytesError(const BlockClasses& classes) {
+  return classes.size() > 1 ? kClassesBytesError : kShortBytesError;
+}
+
 // [gathers][kind]
 struct Ladder::KindCosts {
   std::vector<const ShortCosts*> one;                 // of one device, by kind
@@ -126,6 +129,7 @@ Finding Ladder::List(size_t i, double packing) {
   Finding finding;
   const proto::Recipe& group = groups_[i].group;
   const auto list = [&]() -> absl::Status {
+    RETURN_IF_ERROR(CheckCounts(group.recompute(), FindMesh(group).stages(), group.chunks()));
     ASSIGN_OR_RETURN(const KindCosts formulas, FindFormulas(i, &finding.short_plans));
     GroupState& state = finding.state;
     state.bound = FindLeastSeconds(spec_.given, group, formulas.one, blocks_);
@@ -161,12 +165,21 @@ Finding Ladder::Climb(size_t i, const GroupState& state, double packing) {
     return finding;
   }
   finding.refusal = Tell(i, capacity_ / packing, &finding);
-  // Packing may leave smaller gaps.
-  if (finding.too_large && static_cast<double>(finding.too_large->bytes) <= capacity_) {
+  // Packing may leave smaller gaps, and short plans may say too much of the leanest plan.
+  const double least = finding.too_large ? static_cast<double>(finding.too_large->bytes) + 1 : 0;
+  if (finding.too_large && least <= capacity_ * (1 + ShortBytesError(classes_))) {
     next = state;
     finding.too_large.reset();
-    finding.refusal = Tell(i, capacity_, &finding);
+    finding.refusal = Tell(i, std::max(capacity_, least), &finding);
     next.tight = true;
+    // Orders that are fitted to a mix may hold more than those it was chosen for. Then the leanest
+    // plan itself is compiled, behind all others.
+    if (finding.refusal.ok() && finding.too_large) {
+      finding.too_large.reset();
+      next.leanest = true;
+      next.least_seconds = std::min(next.least_seconds, next.bound);
+      next.seconds = 2 * std::max(next.bound, state.seconds < kNever ? state.seconds : 0);
+    }
   }
   next.rung = Rung::kEstimated;
   next.bound = std::max(next.bound, next.least_seconds * (1 - ShortError(classes_)));
@@ -235,45 +248,48 @@ absl::StatusOr<Ladder::KindCosts> Ladder::FindFormulas(size_t i, int64_t* made) 
   return found;
 }
 
-// Recompute is fixed: what the words say is done to all blocks.
-absl::Status Ladder::TellFixed(size_t i, Finding* finding) {
-  const proto::Recipe& group = groups_[i].group;
-  ASSIGN_OR_RETURN(const std::vector<ClassCounts> slices, FindSlices(group));
-  std::vector<ShortCosts> costs;
-  for (int c = 0; c < std::ssize(blocks_); ++c) {
-    ASSIGN_OR_RETURN(costs.emplace_back(),
-                     Costs(FindShortSpec(spec_.given, group, c), &finding->short_plans));
+// Of each stage, the kinds of its blocks as the words of a fixed recompute have them. Empty where
+// it is not fixed.
+std::vector<KindCounts> Ladder::CountFixed(const std::vector<ClassCounts>& slices,
+                                           int stages) const {
+  if (!fixed_.has_recompute()) return {};
+  std::vector<KindCounts> counts(stages, KindCounts(blocks_.size() * kAllPolicies, 0));
+  auto next = classes_.class_of.begin();
+  for (int slice = 0; slice < std::ssize(slices); ++slice) {
+    const auto end = next + std::accumulate(slices[slice].begin(), slices[slice].end(), 0);
+    const std::vector<int> of(next, end);
+    const std::vector<std::string> policies = ChoosePolicies(fixed_.recompute(), slice, of);
+    for (size_t b = 0; b < of.size(); ++b) {
+      const auto policy = std::find(std::begin(kPolicies), std::end(kPolicies), policies[b]);
+      ++counts[slice % stages][of[b] * kAllPolicies + (policy - std::begin(kPolicies))];
+    }
+    next = end;
   }
-  ASSIGN_OR_RETURN(const GroupCosts all,
-                   GroupCosts::Make(spec_.given, group, std::move(costs), slices));
-  const double capacity = capacity_ * (1 + ShortBytesError(classes_));
-  std::vector<KindCounts> counts;
-  RETURN_IF_ERROR(TellMix(i, all, group.recompute().gather(), capacity, finding, &counts));
-  finding->state.candidate = group;
-  if (finding->too_large) finding->too_large->candidate = group;
-  return absl::OkStatus();
+  return counts;
 }
 
 // The best mix for a capacity, and what bounds all mixes that may fit the device, by short plans of
 // each policy that the mix has.
 absl::Status Ladder::Tell(size_t i, double capacity, Finding* finding) {
-  if (fixed_.has_recompute()) return TellFixed(i, finding);
   const proto::Recipe& group = groups_[i].group;
   ASSIGN_OR_RETURN(const std::vector<ClassCounts> slices, FindSlices(group));
+  const std::vector<KindCounts> fixed = CountFixed(slices, FindMesh(group).stages());
   ASSIGN_OR_RETURN(KindCosts costs, FindFormulas(i, &finding->short_plans));
+  const bool may_gather = GathersActivations(group);
   // Another kind may come in when one is measured, at most until all are.
   while (true) {
     std::optional<Finding> best;
     std::vector<KindCounts> used;  // by the best
     for (const bool gathers : {false, true}) {
-      if (gathers && !GathersActivations(group)) continue;
+      if (gathers && !may_gather) continue;
+      if (!fixed.empty() && gathers != (may_gather && group.recompute().gather())) continue;
       std::vector<ShortCosts> known;
       for (size_t k = 0; k < costs.one.size(); ++k) known.push_back(costs.Best(gathers, k));
       ASSIGN_OR_RETURN(const GroupCosts all,
                        GroupCosts::Make(spec_.given, group, std::move(known), slices));
       Finding mix{finding->state};
       std::vector<KindCounts> counts;
-      RETURN_IF_ERROR(TellMix(i, all, gathers, capacity, &mix, &counts));
+      RETURN_IF_ERROR(TellMix(i, all, fixed, gathers, capacity, &mix, &counts));
       const double least =
           std::min(mix.state.least_seconds, best ? best->state.least_seconds : kNever);
       const bool smaller =
@@ -284,7 +300,7 @@ absl::Status Ladder::Tell(size_t i, double capacity, Finding* finding) {
       }
       best->state.least_seconds = least;
     }
-    const bool gathers = best->state.candidate.recompute().gather();
+    const bool gathers = may_gather && best->state.candidate.recompute().gather();
     bool all_measured = true;
     for (size_t k = 0; k < costs.one.size(); ++k) {
       const auto has = [&](const KindCounts& stage) { return stage[k] > 0; };
@@ -302,8 +318,9 @@ absl::Status Ladder::Tell(size_t i, double capacity, Finding* finding) {
   }
 }
 
-// `counts`: the kinds of the blocks of its candidate.
-absl::Status Ladder::TellMix(size_t i, const GroupCosts& costs, bool gathers, double capacity,
+// `fixed`: the only mix, or empty. `counts`: the kinds of the blocks of its candidate.
+absl::Status Ladder::TellMix(size_t i, const GroupCosts& costs,
+                             const std::vector<KindCounts>& fixed, bool gathers, double capacity,
                              Finding* finding, std::vector<KindCounts>* counts) const {
   const proto::Recipe& group = groups_[i].group;
   GroupState& state = finding->state;
@@ -313,21 +330,21 @@ absl::Status Ladder::TellMix(size_t i, const GroupCosts& costs, bool gathers, do
   for (int s = 0; s < costs.stages(); ++s) blocks.push_back(costs.BlocksOfStage(s));
   const double most = std::max(capacity, capacity_ * (1 + ShortBytesError(classes_)));
   const auto choose = [&](const GroupCosts& of, double bytes) {
+    if (!fixed.empty()) return TakeMix(of, fixed, bytes);
     return groups_[i].uniform ? ChooseUniform(of, blocks, bytes) : ChooseMix(of, blocks, bytes);
   };
   ASSIGN_OR_RETURN(std::optional<BlockMix> mix, choose(costs, capacity));
   ASSIGN_OR_RETURN(const std::optional<BlockMix> least, choose(costs.WithLeastHeld(), most));
   state.least_seconds = least ? state.error * least->step_seconds : kNever;
-  if (mix)
+  if (mix && fixed.empty()) {
     *state.candidate.mutable_recompute() = MakeRecompute(mix->counts, costs.slices(), gathers);
+  }
   if (MayRebalance(i)) RETURN_IF_ERROR(Rebalance(costs, gathers, capacity, &mix, &state));
   state.seconds = mix ? state.error * mix->step_seconds : kNever;
-  state.bytes = mix ? mix->bytes : LeastNeeded(costs, blocks);
-  for (int s = 0; s < costs.stages(); ++s) {
-    counts->push_back(mix ? mix->counts[s] : costs.WithPolicy(blocks[s], costs.policies() - 1));
-  }
+  *counts = mix ? mix->counts : fixed.empty() ? LeanestMix(costs, blocks) : fixed;
+  state.bytes = FindBytes(costs, *counts);
   if (mix) return absl::OkStatus();
-  state.candidate = WithPolicy(group, std::end(kPolicies)[-1], gathers);
+  if (fixed.empty()) state.candidate = WithPolicy(group, std::end(kPolicies)[-1], gathers);
   finding->too_large = {state.candidate, static_cast<int64_t>(state.bytes), /*bounded=*/false};
   return absl::OkStatus();
 }

@@ -2,8 +2,7 @@
 //
 //   kListed     by formulas, from the costs of one device (formula.h)
 //   kEstimated  by short plans of the group with the kinds of blocks that its mix has
-//   (short_plan.h,
-//               block_mix.h)
+//               (short_plan.h, block_mix.h)
 //   kCompiled   its plan was compiled, proved and simulated
 //
 //   Ladder ladder(spec, groups);
@@ -53,6 +52,7 @@ struct GroupState {
   double compiled = kNever;  // seconds of the best plan that was compiled
   double error = 1;          // of the plan compiled last, over what short plans said of it
   int tries = 0;             // mixes that were looked at after the first
+  bool leanest = false;      // the candidate is the last resort: all blocks with the last policy
 };
 
 // The findings of a climb.
@@ -78,6 +78,9 @@ struct GroupToSearch {
 std::vector<GroupToSearch> ListToSearch(const SearchSpec& spec,
                                         const std::vector<proto::Recipe>& groups);
 
+// The part by which a short plan may say too much of bytes.
+double ShortBytesError(const BlockClasses& classes);
+
 // The request of a plan that does not fit, which then says how much it needs.
 PlanRequest WithAnyMemory(PlanRequest request);
 
@@ -90,6 +93,7 @@ class Ladder {
   size_t size() const { return groups_.size(); }
   const proto::Recipe& group(size_t i) const { return groups_[i].group; }
   bool IsUniform(size_t i) const { return groups_[i].uniform; }
+  double bytes_error() const { return ShortBytesError(classes_); }
 
   // Takes some 100 microseconds. `packing`: what plans like this one need, over what short plans
   // say.
@@ -105,10 +109,11 @@ class Ladder {
   absl::StatusOr<std::vector<ClassCounts>> FindSlices(const proto::Recipe& group);
   bool MayRebalance(size_t i) const;
   absl::StatusOr<KindCosts> FindFormulas(size_t i, int64_t* made);
-  absl::Status TellFixed(size_t i, Finding* finding);
+  std::vector<KindCounts> CountFixed(const std::vector<ClassCounts>& slices, int stages) const;
   absl::Status Tell(size_t i, double capacity, Finding* finding);
-  absl::Status TellMix(size_t i, const GroupCosts& costs, bool gathers, double capacity,
-                       Finding* finding, std::vector<KindCounts>* counts) const;
+  absl::Status TellMix(size_t i, const GroupCosts& costs, const std::vector<KindCounts>& fixed,
+                       bool gathers, double capacity, Finding* finding,
+                       std::vector<KindCounts>* counts) const;
   absl::Status Rebalance(const GroupCosts& costs, bool gathers, double capacity,
                          std::optional<BlockMix>* mix, GroupState* state) const;
   absl::Status CompileCandidate(size_t i, Finding* finding);

@@ -41,7 +41,7 @@ absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
     return CheckStop(spec_.given.stop);  // a mix that was not found in time proves nothing
   }
   // The error of the short plans is that of all mixes, so theirs are as much longer or shorter.
-  const double error = found.step_seconds / state.seconds;
+  const double error = state.leanest ? 1 : found.step_seconds / state.seconds;
   state.error *= error;
   state.bound = std::max(state.bound, std::min(found.step_seconds, error * state.least_seconds));
   state.compiled = std::min(state.compiled, found.step_seconds);
@@ -64,19 +64,28 @@ absl::Status Ladder::CompileCandidate(size_t i, Finding* finding) {
 }
 
 // The next mix after one that was to fit and needs `needed`; where there is none, and none fitted,
-// nothing fits.
+// all blocks with the last policy, whatever short plans say of it, or else nothing fits.
 void Ladder::Tighten(size_t i, double needed, Finding* finding) {
   finding->did_not_fit = true;
   GroupState& state = finding->state;
   state.too_much = std::min(state.too_much, state.capacity);
   const double less = kTighter * state.capacity * std::min(1.0, capacity_ / needed);
-  if (!fixed_.has_recompute() && TryNext(i, std::max(less, state.fits), finding)) return;
+  const bool last = fixed_.has_recompute() || (state.leanest && state.compiled == kNever);
+  if (!last && TryNext(i, std::max(less, state.fits), finding)) return;
   if (state.compiled < kNever) {
     state.rung = Rung::kCompiled;
     state.seconds = state.compiled;
-  } else {
-    finding->too_large = {state.candidate, static_cast<int64_t>(needed), /*bounded=*/false};
+    return;
   }
+  proto::Recipe leanest =
+      WithPolicy(groups_[i].group, std::end(kPolicies)[-1], GathersActivations(groups_[i].group));
+  const bool near = needed <= capacity_ * (1 + ShortBytesError(classes_));
+  if (near && !last && !IsSame(leanest, state.candidate)) {
+    state.candidate = std::move(leanest);
+    state.leanest = state.tight = true;
+    return;
+  }
+  finding->too_large = {state.candidate, static_cast<int64_t>(needed), /*bounded=*/false};
 }
 
 // Chooses a mix for `capacity`, which is to be compiled next; and if that is the one that was tried

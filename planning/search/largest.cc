@@ -189,6 +189,7 @@ absl::StatusOr<Largest> FindLargest(const Growth& growth, const SearchOptions& o
     largest.plan =
         found ? result->found[0] : PlanOfEstimate(*result->estimated, spec.given.imbalance);
     if (found) compiled = largest;
+    if (!found) largest.bytes_error = result->estimated->bytes_error;
     return true;
   };
   const double share = kProbeShare * options.budget_seconds;
@@ -305,7 +306,7 @@ Report DescribeLargest(const ResultFrame& asked, const std::vector<Growth>& grow
       } else {
         row.plan = nullptr;
         row.first.push_back(absl::StrCat("estimated, not compiled: ", TimeText(plan.step_seconds),
-                                         ", ", ShortBytesText(plan.bytes), " of memory (± 3 %)",
+                                         ", ", EstimatedBytesText(plan.bytes, largest.bytes_error),
                                          plan.imbalance > 0 ? ", experts priced" : ""));
         member.update(Json{
             {"step_seconds", plan.step_seconds}, {"bytes_a_device", plan.bytes}, {"flags", flags}});

@@ -28,10 +28,11 @@ struct Growth {
 };
 
 struct Largest {
-  int64_t step = 0;      // 0: none was found, not even of the first
-  int64_t next = 0;      // the least that was tried in vain; 0: there is none
-  std::string why = {};  // behind the name of `next`, or alone: what ended the growth
-  bool compiled = true;  // else `plan` has only what short plans say: choices, seconds and bytes
+  int64_t step = 0;        // 0: none was found, not even of the first
+  int64_t next = 0;        // the least that was tried in vain; 0: there is none
+  std::string why = {};    // behind the name of `next`, or alone: what ended the growth
+  double bytes_error = 0;  // of a plan that is not compiled: a part of its bytes
+  bool compiled = true;    // else `plan` has only what short plans say: choices, seconds and bytes
   FoundPlan plan = {};
 };
 

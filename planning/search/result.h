@@ -34,7 +34,8 @@ struct FoundPlan {
 struct EstimatedPlan {
   proto::Recipe candidate;
   double step_seconds = 0;
-  double bytes = 0;  // of the device that needs most
+  double bytes = 0;        // of the device that needs most
+  double bytes_error = 0;  // a part of them: the margin of short plans of the model
 };
 
 // Numbers of groups by how they ended, in the words of the progress line.

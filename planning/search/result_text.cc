@@ -137,9 +137,14 @@ nlohmann::ordered_json Known(const std::optional<double>& value) {
 
 }  // namespace
 
+std::string EstimatedBytesText(double bytes, double error) {
+  return ShortBytesText(static_cast<int64_t>(bytes)) +
+         absl::StrFormat(" of memory (± %.0f %%)", 100 * error);
+}
+
 std::string EstimateText(const EstimatedPlan& plan) {
   return absl::StrCat("estimated by short plans: ", TimeText(plan.step_seconds), ", ",
-                      ShortBytesText(static_cast<int64_t>(plan.bytes)), " of memory (± 3 %) with ",
+                      EstimatedBytesText(plan.bytes, plan.bytes_error), " with ",
                       CandidateFlags(plan.candidate));
 }
 

@@ -69,6 +69,9 @@ nlohmann::ordered_json FoundPlanJson(const FoundPlan& plan, const std::string& b
 // space. Requires a plan that was found.
 Report DescribeResult(const ResultFrame& frame, const SearchResult& result);
 
+// "68.2 GiB of memory (± 3 %)"
+std::string EstimatedBytesText(double bytes, double error);
+
 // One line, without its end.
 // "estimated by short plans: 3.48 s, 68.2 GiB of memory (± 3 %) with --mesh=..."
 std::string EstimateText(const EstimatedPlan& plan);

@@ -440,7 +440,7 @@ class Searcher {
     for (const auto& [bound, i] : queue_) {
       const GroupState& state = states_[i];
       if (state.rung != Rung::kEstimated || state.seconds == kNever) continue;
-      all.push_back({state.candidate, state.seconds, state.bytes});
+      all.push_back({state.candidate, state.seconds, state.bytes, ladder_.bytes_error()});
     }
     std::ranges::stable_sort(all, {}, &EstimatedPlan::step_seconds);
     return all;

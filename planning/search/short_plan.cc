@@ -57,7 +57,8 @@ int ShortStages(const PlanRequest& given, const proto::Recipe& group) {
   return cpu ? std::max(stages, few) : few;
 }
 
-// The terms of a class are those of a model that has no others.
+// The terms of a class are those of a model that has no others. Of numbers by slice each slice of a
+// short plan has the largest.
 void KeepTerms(int block_class, proto::Recompute* recompute) {
   if (recompute->term().empty()) return;
   proto::Recompute kept = *recompute;
@@ -67,6 +68,9 @@ void KeepTerms(int block_class, proto::Recompute* recompute) {
     proto::Recompute::Term& copy = *kept.add_term();
     copy = term;
     copy.clear_blocks();
+    if (copy.counts_size() < 2) continue;
+    *copy.mutable_counts()->begin() = *std::ranges::max_element(copy.counts());
+    copy.mutable_counts()->Truncate(1);
   }
   *recompute = std::move(kept);
 }

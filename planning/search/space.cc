@@ -226,6 +226,22 @@ absl::Status Contradiction(const SearchSpec& spec, const ModelShape& shape) {
 
 }  // namespace
 
+absl::Status CheckBlocks(const GraphSource& source) {
+  const std::string where = source.file.empty() ? "the graph" : source.file;
+  const int blocks = FindModelShape(source.graph).blocks;
+  const BlockClasses classes = FindBlockClasses(source.graph);
+  if (blocks == 0 || std::ssize(classes.class_of) != blocks) {
+    return InputError(where, "has no blocks that stages could divide, numbered from 0 on",
+                      "`oneflow model` writes graphs that have them");
+  }
+  if (classes.size() <= kMostClasses) return absl::OkStatus();
+  return InputError(
+      where,
+      absl::StrCat("has blocks of ", classes.size(),
+                   " classes: a search measures short models of each, of at most ", kMostClasses),
+      "compile it with flags of your own");
+}
+
 absl::StatusOr<std::vector<proto::Recipe>> ListGroups(const SearchSpec& spec) {
   const int64_t batch = spec.given.recipe.batch();
   if (spec.devices < 1 || spec.devices > kMaxDevices) {
@@ -236,20 +252,8 @@ absl::StatusOr<std::vector<proto::Recipe>> ListGroups(const SearchSpec& spec) {
     return InputError(absl::StrCat("--batch=", batch), "a step needs at least one sequence",
                       "use --batch=1 or more");
   }
-  const std::string where = spec.source.file.empty() ? "the graph" : spec.source.file;
+  RETURN_IF_ERROR(CheckBlocks(spec.source));
   const ModelShape shape = FindModelShape(spec.source.graph);
-  const BlockClasses classes = FindBlockClasses(spec.source.graph);
-  if (shape.blocks == 0 || std::ssize(classes.class_of) != shape.blocks) {
-    return InputError(where, "has no blocks that stages could divide, numbered from 0 on",
-                      "`oneflow model` writes graphs that have them");
-  }
-  if (classes.size() > kMostClasses) {
-    return InputError(
-        where,
-        absl::StrCat("has blocks of ", classes.size(),
-                     " classes: a search measures short models of each, of at most ", kMostClasses),
-        "compile it with flags of your own");
-  }
   ASSIGN_OR_RETURN(std::vector<proto::Recipe> groups, TryGroups(spec, shape));
   if (groups.empty()) return Contradiction(spec, shape);
   return groups;

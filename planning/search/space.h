@@ -45,6 +45,10 @@ struct SearchSpec {
 // graph without blocks; fixes that exclude each other.
 absl::StatusOr<std::vector<proto::Recipe>> ListGroups(const SearchSpec& spec);
 
+// An input error where no search can be made of the graph: it has no blocks, or too many classes of
+// them.
+absl::Status CheckBlocks(const GraphSource& source);
+
 // Says what is searched and what is not, for people: a line each.
 std::string DescribeSpace(const SearchSpec& spec);
 

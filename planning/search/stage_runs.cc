@@ -289,10 +289,19 @@ absl::StatusOr<std::vector<StageRun>> FindStageRuns(const proto::Plan& plan,
 double FindLinkSeconds(const proto::Plan& plan, const SimulatedRun& run) {
   const proto::Program& program = *FindProgram(plan, "train");
   double most = 0;
-  for (const proto::Actor& actor : program.actor()) {
-    const int32_t at = run.net.Find(actor.stage(), actor.id());
-    if (!IsReceive(actor.kernel()) || run.net.firings[at] < program.micro_batches()) continue;
-    most = std::max(most, run.FiringSeconds(at));
+  for (const proto::Stream& stream : program.stream()) {
+    // Those of an update are as often as those of a micro-batch where a step has one.
+    if (stream.name().starts_with("receive.update")) continue;
+    for (const proto::OrderRun& order : stream.order()) {
+      for (const int segment : order.segment()) {
+        for (const int id : program.segment(segment).actor()) {
+          const int32_t at = run.net.Find(stream.stage(), id);
+          const bool often = run.net.firings[at] >= program.micro_batches();
+          if (!often || !IsReceive(program.actor(id).kernel())) continue;
+          most = std::max(most, run.FiringSeconds(at));
+        }
+      }
+    }
   }
   return most;
 }

@@ -40,6 +40,13 @@ class BlockClassesTest(FolderCase):
         error = run("explain", "--graph=plain.textproto", *PLAN, "--recompute=full@b", cwd=self.dir, code=2)[1]
         self.assertIn("its blocks are 6*a; leave @b out", error)
 
+    def test_more_classes_than_a_search_measures(self):
+        blocks = ",".join(f"b{i}(window={i + 1})" for i in range(9))
+        run("model", "llama", "--preset=llama-tiny", "--layers=9", f"--blocks={blocks}", "--out=nine.textproto", cwd=self.dir)
+        for flags in [], ["--largest"]:
+            error = run("search", "--graph=nine.textproto", "--devices=2", "--batch=4", "--cluster=h100", *flags, cwd=self.dir, code=2)[1]
+            self.assertIn("nine.textproto: has blocks of 9 classes: a search measures short models of each, of at most 8", error)
+
     def test_explain_has_a_row_for_each_class(self):
         text = self.explain()
         self.assertIn("blocks: 2*(2*a b)\n", text)

@@ -47,7 +47,7 @@ class ExpertsCliTest(FolderCase):
                     "--slot_groups=3", "--out=x")
         for flag, name in [("--choices=2", "experts_per_token=2"), ("--shared=8", "shared_inner=8"), ("--capacity=1.25", "capacity=1.25"),
                            ("--norm_topk_prob=false", "norm_topk_prob=false")]:
-            self.refuse(f"--{name}: acts on nothing in a model without experts; add --experts=N, or leave it out", "model", "llama", flag,
+            self.refuse(f"--{name}: acts on nothing without experts; add --experts=N, or leave it out", "model", "llama", flag,
                         "--out=x")
         self.refuse("--rope_scaling=8,4,1,8192: has a HIGH that is not above LOW", "model", "llama", "--rope_scaling=8,4,1,8192",
                     "--out=x")

@@ -65,6 +65,7 @@ class FolderTest(Case):
         self.refuse(['has tensor "transformer.h.1.x" [1] and 1 more, which the model of config.json does not have'],
                     *changed(lambda t: t.update({"transformer.h.1.x": ("F32", [1], bytes(4)),
                                                  "transformer.h.2.x": ("F32", [1], bytes(4))})))
+        self.run_here("import", "--from=" + self.copy("gpt2", change=lambda t: t.update({"empty": ("F32", [32, 0], b"")})), "--out=y")
         self.refuse(['tensor "transformer.ln_f.bias": has the shape [4,8], and the model of config.json [32]'],
                     *changed(lambda t: t.update({"transformer.ln_f.bias": ("F32", [4, 8], bytes(128))})))
         self.refuse(['tensor "transformer.ln_f.bias": has elements of type I32'],
@@ -78,8 +79,8 @@ class FolderTest(Case):
                     "import", "--from=" + self.copy("qwen3_moe", change=lambda t: t.pop(tensor)), "--out=x")
         self.refuse(['block_sparse_moe.gate.weight": has the shape [4,32], and the model of config.json [3,32]'],
                     "import", "--from=" + self.copy("mixtral", num_local_experts=3), "--out=x")
-        self.refuse(['"decoder_sparse_step": 2 is not supported', "use a model with experts in every layer"],
-                    "import", "--from=" + self.copy("qwen3_moe", decoder_sparse_step=2), "--out=x")
+        self.refuse(['has no tensor "model.layers.0.mlp.gate.weight", for variable h.0.mlp.router.weight'],
+                    "import", "--from=" + self.copy("qwen3_moe", mlp_only_layers=[]), "--out=x")
 
     def test_folders_without_a_model(self):
         self.refuse(["--from: is missing"], "import", "--out=x")

@@ -8,12 +8,14 @@ import shutil
 import struct
 import unittest
 
+from tests.e2e.chat_file import write_chats
 from tests.e2e.cli import run
 from tests.e2e.hugging_face_case import FIXTURES, TOKENIZER, Case
 from tools.hf_checks import files, oneflow_runs
 
 FAMILIES = ["gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "smollm3", "gemma2", "gemma3_text", "olmo2",
             "olmo3", "gpt_oss", "glm4_moe"]
+NEXT = "glm4_moe_next"  # with its block of next tokens, whose gradients are those of torch, whole and in documents
 
 
 def expected(family):
@@ -23,11 +25,19 @@ def expected(family):
 
 class FamiliesTest(Case):
     def test_results_are_those_of_transformers(self):
-        for family in FAMILIES:
+        for family in [*FAMILIES, NEXT]:
             with self.subTest(family):
                 self.setUp()
                 line = oneflow_runs.check_model(self.oneflow, f"{FIXTURES}/{family}", expected(family))
                 self.assertIn("64 greedy tokens", line)
+
+    def test_labels_of_chats_are_those_that_count(self):
+        apart, bounds = expected(NEXT)["apart"], expected(NEXT)["apart"]["begins"]
+        tokens = [(token, at in apart["labels"]) for at, token in enumerate(apart["batch"])]
+        write_chats(self.dir + "/chats.bin", [tokens[begin:end] for begin, end in zip(bounds, bounds[1:])])
+        self.run_here("import", f"--from={FIXTURES}/{NEXT}", "--out=imported")
+        with open(f"{FIXTURES}/{NEXT}/config.json", encoding="utf-8") as file:
+            oneflow_runs.check_gradients(self.oneflow, json.load(file), apart["chats"], "chats.bin", "--documents")
 
     def evaluate(self, code=0, checkpoint="imported"):
         return run("eval", "--checkpoint=" + checkpoint, "--data=tokens.bin", "--format=json", "--tokenizer=bytes", cwd=self.dir, code=code)
@@ -61,7 +71,7 @@ class FamiliesTest(Case):
         self.assertNotIn("lower --learning_rate", error)
 
     def test_names_with_prefix_and_without(self):
-        for family in FAMILIES:
+        for family in [*FAMILIES, NEXT]:
             self.setUp()
             self.run_here("import", f"--from={FIXTURES}/{family}", "--out=original")
 

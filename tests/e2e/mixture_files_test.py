@@ -3,6 +3,7 @@ import array
 import json
 import math
 import random
+import shutil
 import unittest
 
 from tests.e2e.hugging_face_case import FIXTURES, Case
@@ -89,20 +90,65 @@ class MeshTest(Case):
                     self.assertAlmostEqual(loss, other, delta=1e-5 * loss)
 
 
-class FurtherBlocksTest(Case):
-    def test_blocks_behind_the_last_are_listed_and_left(self):
-        def add(tensors):
-            for name in "eh_proj.weight", "mlp.gate.weight":
-                tensors["model.layers.2." + name] = ("F32", [1], bytes(4))
+class NextTokensTest(Case):
+    """The block behind the last, which predicts the token after the next one."""
 
-        self.copy("glm4_moe", change=add)
-        error = self.run_here("import", "--from=model", "--out=imported")[1]
-        self.assertIn("not imported from model: 2 tensors of layers.2.", error)
+    def imported(self, folder, *flags):
+        """What `import` says, and the tensors of the export."""
+        for name in "imported", "exported":
+            shutil.rmtree(f"{self.dir}/{name}", ignore_errors=True)
+        said = self.run_here("import", "--from=" + folder, "--out=imported", *flags)[1]
         self.run_here("export", "--checkpoint=imported", "--out=exported")
-        self.assertEqual(files.read_model(self.dir + "/exported"), files.read_model(FIXTURES + "/glm4_moe"))
-        self.copy("glm4_moe", change=add, num_nextn_predict_layers=0)
-        self.refuse(['has tensor "model.layers.2.eh_proj.weight"', "which the model of config.json does not have"],
-                    "import", "--from=model", "--out=x")
+        return said, files.read_model(self.dir + "/exported")
+
+    def copy_block(self, change=None, **config):
+        return self.copy("glm4_moe_next", change=change, **config)
+
+    def test_copies_of_embedding_and_head_are_read_where_they_are_copies(self):
+        def add(tensors, head="lm_head.weight"):
+            tensors["model.layers.2.embed_tokens.weight"] = tensors["model.embed_tokens.weight"]
+            tensors["model.layers.2.shared_head.head.weight"] = tensors[head]
+
+        whole = files.read_model(FIXTURES + "/glm4_moe_next")
+        said, exported = self.imported(self.copy_block(add))
+        self.assertIn("the block of next tokens, layer 2, is imported; it acts in training alone", said)
+        self.assertEqual(exported, whole)
+        said, exported = self.imported(self.copy_block(lambda tensors: add(tensors, "model.embed_tokens.weight")))
+        self.assertIn('not imported: its tensor "model.layers.2.shared_head.head.weight" differs from "lm_head.weight"', said)
+        self.assertIn("not imported from model: 40 tensors of layers.2.", said)
+        self.assertEqual(exported, {name: tensor for name, tensor in whole.items() if ".layers.2." not in name})
+
+    def test_a_folder_may_have_no_such_block_or_be_asked_for_without(self):
+        none = 'the block of next tokens is not imported: it has no tensor "model.layers.2.shared_head.norm.weight"'
+        left = "not imported from model: 38 tensors of layers.2."
+        for folder, flags, words in ((FIXTURES + "/glm4_moe", [], none), (FIXTURES + "/glm4_moe_next", ["--next_tokens=0"], ""),
+                                     (self.copy_block(num_nextn_predict_layers=0), [], left)):
+            said, exported = self.imported(folder, *flags)
+            self.assertIn(words, said)
+            self.assertEqual(exported.keys(), files.read_model(FIXTURES + "/glm4_moe").keys())
+        for config in {}, {"num_nextn_predict_layers": 0}:
+            self.refuse(["--next_tokens=1: is not in", "its config.json has none" if config else "it has no tensor"], "import",
+                        "--next_tokens=1", "--out=x", "--from=" + self.copy("glm4_moe", **config))
+
+    def test_what_does_not_fit_is_refused(self):
+        self.refuse(['has no tensor "model.layers.2.eh_proj.weight", for variable mtp.of_label.weight'], "import", "--out=x",
+                    "--from=" + self.copy_block(lambda tensors: tensors.pop("model.layers.2.eh_proj.weight")))
+        self.refuse(['has tensor "model.layers.3.eh_proj.weight"', "which the model of config.json does not have"], "import", "--out=x",
+                    "--from=" + self.copy_block(lambda tensors: tensors.update({"model.layers.3.eh_proj.weight": ("F32", [1], bytes(4))})))
+
+    def test_what_is_trained_is_exported_and_read_again(self):
+        self.write("text.txt", "some words to learn from. " * 50)
+        self.run_here("model", "glm", "--layers=2", "--hidden=32", "--inner=16", "--heads=4", "--groups=2", "--head_dim=8", "--vocab=128",
+                      "--shared_inner=16", "--sequence=32", "--next_tokens=1", "--out=graph.textproto")
+        train = ["train", "--data=text.txt", "--tokenizer=bytes", "--batch=4", "--steps=2"]
+        self.run_here(*train, "--graph=graph.textproto", "--checkpoint_dir=run")
+        self.run_here("export", "--checkpoint=run", "--out=written")
+        self.assertEqual(self.config("written")["num_nextn_predict_layers"], 1)
+        self.imported("written")
+        self.assertEqual(self.config("exported"), self.config("written"))
+        trained, again = (files.read_variables(files.step_folder(f"{self.dir}/{name}")) for name in ("run", "imported"))
+        self.assertEqual({name: trained[name] for name in again}, again)
+        self.assertIn("mtp.mlp.router.bias", again)
 
 
 if __name__ == "__main__":

@@ -37,10 +37,29 @@ class NextTokensTest(unittest.TestCase):
                 for got, wanted in zip(losses + validation, ahead[0] + ahead[1], strict=True):
                     self.assertAlmostEqual(got, wanted, delta=1e-5)
 
-    def test_documents_are_refused(self):
-        run(*MODEL, "--next_tokens=1", "--out=ahead.textproto", cwd=self.dir)
-        error = run("compile", "--graph=ahead.textproto", "--documents", "--out=ahead.plan", cwd=self.dir, code=2)[1]
-        self.assertIn("mtp.loss", error)
+    def test_eval_has_the_loss_of_labels_alone(self):
+        said = []
+        for name, flags in ("plain", []), ("nothing", ["--next_tokens=1", "--next_tokens_coeff=0"]):
+            self.train(name, flags, f"--checkpoint_dir={name}")
+            for mesh in "", "tensor=2":
+                text = run("eval", f"--checkpoint={name}", "--data=text.bin", "--format=json", f"--mesh={mesh}" if mesh else "--batch=8", cwd=self.dir)[0]
+                said.append(json.loads(text)["loss"])
+        self.assertEqual(said[:2], said[2:])
+
+    def test_documents_on_meshes(self):
+        documents = ["--documents", "--end_of_text_id=7"]
+        one, validation = self.train("one", ["--next_tokens=1"], *documents)
+        self.assertNotEqual(one, self.train("plain", [], *documents)[0])
+        for at, mesh in enumerate(["pipe=2,data=2", "tensor=2,context=2", "data=4"]):
+            with self.subTest(mesh):
+                for got, wanted in zip(sum(self.train(f"on{at}", ["--next_tokens=1"], *documents, f"--mesh={mesh}"), []), one + validation,
+                                       strict=True):
+                    self.assertAlmostEqual(got, wanted, delta=1e-5)
+
+    def test_export_to_a_type_without_such_a_block_leaves_it_out(self):
+        self.train("ahead", ["--next_tokens=1"], "--checkpoint_dir=run")
+        error = run("export", "--checkpoint=run", "--out=model", cwd=self.dir)[1]
+        self.assertIn("the block of --next_tokens is left out: files of llama have none", error)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def graph_of_feeds(text):
     lines = []
     for line in re.sub(r"\s*\n\s+|\n(?=\})", " ", text).splitlines():
         name = re.match(r'op \{ name: "([^"]*)"', line)
-        if line.startswith("loss:") or (name and name[1] in ("labels", "loss")):
+        if line.startswith("loss:") or (name and re.match(r"(next_)?labels$|loss|mtp\.", name[1])):
             continue
         if 'kind: "variable"' in line:
             line = line.replace('kind: "variable"', 'kind: "input"')
@@ -102,6 +102,8 @@ NORMS_AFTER = {"post_attention_layernorm.weight": "attn.norm.weight", "post_feed
 GEMMA_NAMES = {**LLAMA_NAMES, **NORMS_AFTER, "pre_feedforward_layernorm.weight": "norm_2.weight"}
 OLMO_NAMES = {**LLAMA_NAMES, **NORMS_AFTER, "self_attn.q_norm.weight": "attn.q_norm_all.weight",
               "self_attn.k_norm.weight": "attn.k_norm_all.weight"}
+NEXT_NAMES = {"enorm.weight": "mtp.norm_label.weight", "hnorm.weight": "mtp.norm_stream.weight",
+              "shared_head.norm.weight": "mtp.norm_f.weight"}
 NAMES = {"gemma2": GEMMA_NAMES, "gemma3_text": GEMMA_NAMES, "olmo2": OLMO_NAMES, "olmo3": OLMO_NAMES}
 
 
@@ -112,6 +114,14 @@ def locate(config, name, index):
         return locate_in_gpt2(name), index
     block, rest = re.fullmatch(r"(?:layers\.(\d+)\.)?(.*)", name).groups()
     at = "" if block is None else f"h.{block}."
+    if block == str(config.get("num_hidden_layers")):
+        at = "mtp."
+        if rest == "eh_proj.weight":
+            column = index % (2 * config["hidden_size"])
+            half = "of_label" if column < config["hidden_size"] else "of_stream"
+            return f"mtp.{half}.weight", column % config["hidden_size"] * config["hidden_size"] + index // (2 * config["hidden_size"])
+        if rest in NEXT_NAMES:
+            return NEXT_NAMES[rest], index
     hidden, heads = config["hidden_size"], config["num_attention_heads"]
     groups = config["num_key_value_heads"]
     d = config.get("head_dim") or hidden // heads

@@ -38,7 +38,9 @@ absl::StatusOr<std::unique_ptr<ModelWeights>> ModelWeights::Open(const std::stri
   ASSIGN_OR_RETURN(const std::string dir, FindModel(path));
   ASSIGN_OR_RETURN(HuggingFaceConfig config, ReadHuggingFaceConfig(dir));
   ASSIGN_OR_RETURN(ModelFolder folder, ModelFolder::Open(dir));
+  ASSIGN_OR_RETURN(std::string no_next_tokens, FindNextTokens(folder, &config));
   std::unique_ptr<ModelWeights> weights(new ModelWeights(std::move(config), std::move(folder)));
+  weights->no_next_tokens_ = std::move(no_next_tokens);
   ASSIGN_OR_RETURN(weights->graph_, BuildModelGraph(weights->config_, {}));
   ASSIGN_OR_RETURN(weights->variables_,
                    MapModel(weights->folder_, weights->config_, weights->graph_));

@@ -32,7 +32,10 @@ class ModelWeights : public WeightSource {
   const std::shared_ptr<const TokenizerFiles>& tokenizer_files() const override;
   const std::shared_ptr<const ModelFiles>& model_files() const override { return model_files_; }
 
+  // Its model has `next_tokens` if the folder has such a block.
   const HuggingFaceConfig& config() const { return config_; }
+  // Why a folder whose config.json has further blocks is read without them; empty: it is not.
+  const std::string& no_next_tokens() const { return no_next_tokens_; }
   // In the order of the graph.
   const std::vector<MappedVariable>& variables() const { return variables_; }
   // Names of what is in the folder and neither read nor carried.
@@ -60,6 +63,7 @@ class ModelWeights : public WeightSource {
   ModelNotes notes_;
   std::shared_ptr<const ModelFiles> model_files_;
   std::vector<std::string> left_;
+  std::string no_next_tokens_;
 
   mutable std::once_flag tokenizer_loaded_;
   // Constant after that.

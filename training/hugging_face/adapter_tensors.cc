@@ -91,7 +91,9 @@ absl::StatusOr<AdapterTensors> ListAdapterTensors(const proto::Graph& graph,
     variables[op.name()] = &op;
     int64_t block = -1;
     const VariableParts* const row = FindParts(files, op.name(), &block);
-    if (row == nullptr) continue;
+    // transformers, whose modules PEFT adapts, has no block that predicts next tokens.
+    const bool known = !op.name().starts_with(kNextTokens);
+    if (row == nullptr || (!known && !IsTrained(op))) continue;
     for (const FilePart& part : ListParts(*row, FindSizes(op))) {
       const std::string name = FileName(files, TensorName(part, block));
       const std::string module = ModuleName(name);
@@ -100,10 +102,11 @@ absl::StatusOr<AdapterTensors> ListAdapterTensors(const proto::Graph& graph,
       if (!IsTrained(op)) continue;
       ++trained_tensors[module];
       saved.insert(module);
-      if (part.step > 1) {
+      if (part.step > 1 || !known) {
         return InputError("variable " + op.name(),
-                          "is trained, and its tensor has others as well, which modules_to_save of "
-                          "PEFT does not part",
+                          known ? "is trained, and its tensor has others as well, which "
+                                  "modules_to_save of PEFT does not part"
+                                : "is trained, and no module of transformers",
                           "write the model with --merge");
       }
       result.tensors.push_back(
@@ -146,6 +149,19 @@ absl::StatusOr<AdapterTensors> ListAdapterTensors(const proto::Graph& graph,
   result.targets = ShortNames(adapted, modules);
   result.saved = ShortNames(saved, modules);
   return result;
+}
+
+std::vector<std::string> FindExpertTargets(const FamilyFiles& files,
+                                           std::span<const std::string> targets) {
+  std::vector<std::string> found;
+  for (const std::string& target : targets) {
+    const std::string end = absl::StrCat(".#.", target.substr(target.rfind('.') + 1), ".weight");
+    const bool named = std::ranges::any_of(files.variables, [&](const VariableParts& row) {
+      return row.parts[0].tensor.ends_with(end);
+    });
+    if (named) found.push_back(target);
+  }
+  return found;
 }
 
 absl::StatusOr<AdaptedModules> FindModules(const SafetensorsFile& file,

@@ -45,6 +45,11 @@ struct AdapterTensors {
 absl::StatusOr<AdapterTensors> ListAdapterTensors(const proto::Graph& graph,
                                                   const FamilyFiles& files);
 
+// The targets whose last word names a layer of an expert in these files, too. Releases of PEFT that
+// know releases 5 of transformers, whose experts are one layer, take them for the experts.
+std::vector<std::string> FindExpertTargets(const FamilyFiles& files,
+                                           std::span<const std::string> targets);
+
 // What the file of an adapter has.
 struct AdaptedModules {
   std::vector<std::string>

@@ -90,6 +90,13 @@ TEST_CASE("adapter: tensors have PEFT's names, and targets name no other layers"
   CHECK(find(llama, layer + "self_attn.k_proj.lora_B.weight") == Dims{4, 2});
   CHECK(find(llama, layer + "mlp.up_proj.lora_B.weight") == Dims{24, 2});
 
+  // Layers beside experts, whose names experts have.
+  const std::vector<std::string> mixed = {"mlp.down_proj", "o_proj", "shared_experts.up_proj"};
+  CHECK(FindExpertTargets(Glm4MoeFiles(), mixed) ==
+        std::vector<std::string>{"mlp.down_proj", "shared_experts.up_proj"});
+  CHECK(FindExpertTargets(LlamaFiles(), mixed).empty());
+  CHECK(FindExpertTargets(MixtralFiles(), mixed).empty());
+
   // Two layers of a block of GPT-2 are named c_proj.
   const AdapterTensors gpt = ListAdapterTensors(Adapted("gpt", {"attn"}), GptFiles()).value();
   CHECK(gpt.targets == std::vector<std::string>{"attn.c_proj", "c_attn"});

@@ -103,11 +103,15 @@ absl::Status ForBlocks(const FilePart& part, const Dims& dims, int64_t vocab, co
   const auto step = [&](size_t axis) { return axis + 1 == dims.size() ? part.step : 1; };
   Dims tensor_size;
   for (const size_t axis : axes) tensor_size.push_back(box.size[axis] * step(axis));
+  // The tensor's last dimension is that of the axes from here on.
+  const size_t last = part.transposed ? axes.size() - part.rows : part.kept + part.rows;
   CopyBlock block;
+  if (part.shares > 1) block.tensor_begin = part.share * Steps(tensor_size, last - 1);
   std::vector<Loop> loops;
   for (size_t i = 0; i < axes.size(); ++i) {
     const size_t axis = axes[i];
-    const Loop loop = {shared.size[axis], Steps(tensor_size, i) * step(axis),
+    const Loop loop = {shared.size[axis],
+                       Steps(tensor_size, i) * step(axis) * (i < last ? part.shares : 1),
                        Steps(slice.size, axis)};
     block.tensor_begin += (shared.begin[axis] - box.begin[axis]) * loop.tensor_step;
     if (axis + 1 == dims.size()) block.tensor_begin += part.first * Steps(tensor_size, i);

@@ -33,6 +33,7 @@ std::vector<int64_t> TensorIndices(const FilePart& part, const Dims& dims, int64
       side = side * box.size[a] + at[a];
     }
     column = column * part.step + part.first;
+    (part.transposed ? row : column) += part.share * last / part.shares;
     indices[flat] = part.transposed ? (kept * before + column) * last + row
                                     : (kept * before + row) * last + column;
   }
@@ -90,6 +91,8 @@ const std::map<std::string, Dims>& SizesOfLlama() {
                                                     {"mlp.router.weight", {6, 3}},
                                                     {"mlp.router.bias", {3}},
                                                     {"mlp.shared.up.weight", {6, 7}},
+                                                    {"of_label.weight", {6, 6}},
+                                                    {"of_stream.weight", {6, 6}},
                                                     {"mlp.experts.gate.weight", {3, 6, 4}},
                                                     {"mlp.experts.gate.bias", {3, 4}},
                                                     {"mlp.experts.up.weight", {3, 6, 4}},
@@ -221,6 +224,30 @@ TEST_CASE("CopySlice: gpt-oss has gates and factors of all experts in one tensor
   CHECK(TensorDims(find("h.7.mlp.experts.up.bias"), {3, 4}, 0) == Dims{3, 8});
   CHECK(TensorDims(find("h.7.mlp.experts.proj.weight"), {3, 4, 6}, 0) == Dims{3, 4, 6});
   CHECK(TensorDims(find("h.7.mlp.experts.proj.bias"), {3, 6}, 0) == Dims{3, 6});
+}
+
+// `eh_proj[o, i]` multiplies element i of a position's label for i below hidden, then of the
+// stream.
+TEST_CASE("CopySlice: the block behind the last has its inputs in one tensor, labels first") {
+  const Dims dims = {6, 6};  // in, out
+  FamilyFiles files = Glm4MoeFiles();
+  int64_t block = 0;
+  CHECK(FindParts(files, "mtp.of_label.weight", &block) == nullptr);
+  files.blocks = 7;
+  const FilePart label = FindParts(files, "mtp.of_label.weight", &block)->parts[0];
+  const FilePart stream = FindParts(files, "mtp.of_stream.weight", &block)->parts[0];
+  CHECK(TensorName(label, block) == "layers.7.eh_proj.weight");
+  CHECK(TensorName(stream, block) == TensorName(label, block));
+  CHECK(TensorDims(label, dims, 0) == Dims{6, 12});
+  const auto labels = TensorIndices(label, dims, 0), streams = TensorIndices(stream, dims, 0);
+  for (int64_t i = 0; i < 6; ++i) {
+    for (int64_t o = 0; o < 6; ++o) {
+      CHECK(labels[i * 6 + o] == o * 12 + i);
+      CHECK(streams[i * 6 + o] == o * 12 + 6 + i);
+    }
+  }
+  const VariableParts* norm = FindParts(files, "mtp.norm_f.weight", &block);
+  CHECK(TensorName(norm->parts[0], block) == "layers.7.shared_head.norm.weight");
 }
 
 TEST_CASE("CopySlice: two variables are written to one tensor and read from it, in any type") {

@@ -164,6 +164,17 @@ void ReadMixtureSizes(ConfigFields& fields, const char* experts, proto::Model& m
   }
 }
 
+void SetDense(int64_t inner, proto::Model& own) {
+  own.set_inner(inner);
+  own.set_experts(0);
+}
+
+proto::Model FindMixture(const proto::Model& model) {
+  const std::vector<proto::Model> blocks = ListBlocks(model);
+  const auto found = std::ranges::find_if(blocks, [](const auto& b) { return b.experts() > 0; });
+  return found == blocks.end() ? model : *found;
+}
+
 void ReadRotary(ConfigFields& fields, double theta, proto::Model& model, const char* entry) {
   fields.Require("partial_rotary_factor", model.rotary_share());
   model.set_theta(fields.Number(kTheta, theta));
@@ -182,11 +193,23 @@ void ReadRotary(ConfigFields& fields, double theta, proto::Model& model, const c
     fields.Refuse(scaling == nullptr ? kParameters : kScaling,
                   "has \"truncate\": false, which some releases of transformers do not read here");
   }
+  // Releases 5 of transformers read the type of such an object under its newer name alone.
+  if (entry != nullptr && model.rope_scaling().factor() > 0 && !scaling->contains("rope_type")) {
+    fields.Refuse(kScaling, "has no \"rope_type\", without which releases of transformers differ",
+                  "write \"rope_type\" in place of \"type\"");
+  }
   if (scaling == nullptr) {
     model = other;
   } else if (parameters != nullptr && !MessageDifferencer::Equals(other, model)) {
     fields.Refuse(kParameters,
                   absl::StrCat("contradicts \"", kScaling, "\", with the theta of each"),
+                  kOneOfBoth);
+  }
+  // Of YaRN and Llama 3, which releases 5 read here, and releases 4 in the object.
+  const proto::RopeScaling& read = model.rope_scaling();
+  if (entry == nullptr && read.positions() > 0 && fields.Has(kOriginal) &&
+      fields.Size(kOriginal) != read.positions()) {
+    fields.Refuse(kOriginal, absl::StrCat("contradicts the scaling, of ", read.positions()),
                   kOneOfBoth);
   }
 }
@@ -218,6 +241,16 @@ RopeJson RopeScalingJson(const proto::RopeScaling& s) {
                    {"beta_slow", s.low()}, {kOriginal, s.positions()}, {"truncate", !s.exact()}};
   if (s.has_attention_factor()) json["attention_factor"] = s.attention_factor();
   return json;
+}
+
+RopeJson RopeParametersJson(const proto::Model& full, const proto::Model& local) {
+  const auto entry = [](const proto::Model& numbers) {
+    RopeJson object = RopeScalingJson(numbers.rope_scaling());
+    if (object.is_null()) object = {{"rope_type", "default"}};
+    object[kTheta] = numbers.theta();
+    return object;
+  };
+  return {{kUnlimited, entry(full)}, {kWindowed, entry(local)}};
 }
 
 bool ReadLayerTypes(ConfigFields& fields, std::vector<bool>& windows) {

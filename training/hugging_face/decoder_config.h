@@ -18,6 +18,10 @@ void ReadSizes(ConfigFields& fields, proto::Model& model);
 void ReadAttentionBias(ConfigFields& fields, proto::Model& model);
 // The number of experts, under this key or "num_local_experts", and of a token's choices.
 void ReadMixtureSizes(ConfigFields& fields, const char* experts, proto::Model& model);
+// The numbers of a block without experts, among such that have them.
+void SetDense(int64_t inner, proto::Model& own);
+// Those of the first block with experts; `model` itself where none has.
+proto::Model FindMixture(const proto::Model& model);
 
 // A scaling of a type ("llama3", "linear", "yarn"), in an object of "rope_scaling" or the like.
 // False: it is of another type. `positions`: the model's.
@@ -29,11 +33,13 @@ bool ReadRopeScaling(ConfigFields& rope, const std::string& type, int64_t positi
 // read.
 void ReadRotary(ConfigFields& fields, double theta, proto::Model& model,
                 const char* entry = nullptr);
-// The entry of layers with a window, beside `theta_key`; false where there is none.
+// The entry of layers with a window, beside `theta_key` ("": no key); false where there is none.
 bool ReadWindowRotary(ConfigFields& fields, const char* theta_key, double theta,
                       proto::Model& model);
 // The object of "rope_scaling"; null without scaling.
 nlohmann::ordered_json RopeScalingJson(const proto::RopeScaling& scaling);
+// The object of "rope_parameters" of layers without a window, and with one.
+nlohmann::ordered_json RopeParametersJson(const proto::Model& full, const proto::Model& local);
 
 // Changes, in a list of all layers, which of them have a window to what "layer_types" says, if it
 // is there; false: it is not.

@@ -130,6 +130,16 @@ TEST_CASE("decoders' config.json: a text part, with the defaults of its class") 
   CHECK(written["model_type"] == "gemma3_text");
   CHECK(written["architectures"] == Json({"Gemma3ForCausalLM"}));
   CHECK(Others(Parse(written), "gemma3-4b").empty());
+  // Whether the head is tied is said of the model with its other parts.
+  CHECK_FALSE(Parse(With(full, {{"tie_word_embeddings", false}})).model.tied());
+  text["tie_word_embeddings"] = false;
+  CHECK(Parse(With(full, {{"text_config", text}})).model.tied());
+  text["final_logit_softcapping"] = 30.0;
+  CHECK_THAT(
+      Error(full, {{"text_config", text}}),
+      Catch::EndsWith("is not read by the class for text and images of transformers; use the "
+                      "text part, a gemma3_text"));
+  text.erase("final_logit_softcapping");
   CHECK(Error(full, {{"text_config", nullptr}}) == "config.json: \"text_config\" is missing");
   CHECK(Error(full, {{"text_config", 1}}) == "config.json: \"text_config\": 1 is no object");
   text["hidden_activation"] = "silu";
@@ -199,6 +209,15 @@ TEST_CASE("decoders' config.json: scalings of rotary frequencies") {
   CHECK(error({{"rope_type", "linear"}, {"factor", 0.5}}) ==
         "config.json: \"rope_scaling.factor\": 0.5 is below 1");
   CHECK(error({{"rope_type", "yarn"}}) == "config.json: \"rope_scaling.factor\" is missing");
+  // Releases 5 of transformers read the original positions where they are said of the model.
+  const char* const kOriginal = "original_max_position_embeddings";
+  const Json yarn = With(
+      SmolLm3(), {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}, {kOriginal, 8192}}}});
+  CHECK(Parse(With(yarn, {{kOriginal, 8192}})) == Parse(yarn));
+  CHECK(Error(yarn, {{kOriginal, 4096}}) ==
+        "config.json: \"original_max_position_embeddings\": 4096 contradicts the scaling, of 8192; "
+        "remove the one that the weights were not trained with");
+  CHECK(Parse(With(SmolLm3(), {{kOriginal, 4096}})) == Parse(SmolLm3()));
 }
 
 TEST_CASE("decoders' config.json: rotary positions of layers with a window and without") {
@@ -210,13 +229,29 @@ TEST_CASE("decoders' config.json: rotary positions of layers with a window and w
   CHECK(Error(Gemma3(), {{"rope_parameters", {{"sliding_attention", {{"rope_theta", 5000}}}}}}) ==
         "config.json: \"rope_parameters.sliding_attention.rope_theta\": 5000 contradicts "
         "\"rope_local_base_freq\"; remove the one that the weights were not trained with");
+  // Without a theta of their own, layers with a window have that of the class.
+  const HuggingFaceConfig scaled = Parse(Olmo3(R"("rope_theta":10000,
+      "rope_parameters":{"full_attention":{"rope_type":"linear","factor":3.0},
+                         "sliding_attention":{"rope_type":"linear","factor":3.0}})"));
+  CHECK(Blocks(scaled) == "3*local(theta=500000 window=4096),full");
   CHECK(Error(Olmo3(R"("rope_theta":10000)")) ==
         "config.json: \"rope_theta\": 10000 is that of layers with a window in some releases of "
         "transformers; state it for both kinds of layers, in \"rope_parameters\"");
+  CHECK_THAT(Error(Gemma3(), {{"rope_scaling", {{"type", "linear"}, {"factor", 8.0}}}}),
+             Catch::EndsWith("has no \"rope_type\", without which releases of transformers differ; "
+                             "write \"rope_type\" in place of \"type\""));
   Json exact = Olmo3(kOldRotary);
   exact["rope_scaling"]["truncate"] = false;
   CHECK_THAT(Error(exact), Catch::EndsWith("has \"truncate\": false, which some releases of "
                                            "transformers do not read here"));
+}
+
+TEST_CASE("decoders' config.json: a cap of attention, which classes of Gemma 3 do not read") {
+  const HuggingFaceConfig config = Parse(Gemma3());
+  CHECK(Parse(With(Gemma3(), {{"attn_logit_softcapping", 50.0}})) == config);
+  HuggingFaceConfig capped = config;
+  capped.model.set_attention_cap(50);
+  CHECK(Parse(Json::parse(ConfigText(capped))) == config);
 }
 
 TEST_CASE("decoders' config.json: what is refused") {
@@ -230,6 +265,8 @@ TEST_CASE("decoders' config.json: what is refused") {
   unsupported(SmolLm3(), "mlp_bias", true);
   CHECK(Error(Gemma2(), {{"query_pre_attn_scalar", 0}}) ==
         "config.json: \"query_pre_attn_scalar\": 0 is not above 0");
+  CHECK(Error(Gemma2(), {{"final_logit_softcapping", 0.0}}) ==
+        "config.json: \"final_logit_softcapping\": 0.0 is not above 0; write null for no cap");
   CHECK(Error(Gemma2(), {{"sliding_window", nullptr}}) ==
         "config.json: \"sliding_window\" is missing");
 }
@@ -245,6 +282,14 @@ TEST_CASE("decoders' config.json: what is written is read") {
   std::string thetas(kNewRotary);  // of windows, another one
   configs.push_back(Parse(Olmo3(thetas.replace(thetas.rfind("500000"), 6, "5000"))));
   configs.push_back(Parse(With(Gemma3(), {{"layer_types", Json(26, kFull)}})));
+  const Json half = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 10000}};
+  configs.push_back(Parse(With(Gemma3(), {{"rope_parameters", {{"sliding_attention", half}}}})));
+  const HuggingFaceConfig linear = Parse(
+      With(Olmo3(R"("rope_scaling":{"type":"linear","factor":2})"), {{"model_type", "olmo2"}}));
+  configs.push_back(linear);
+  // As releases 4 of transformers demand it.
+  CHECK(Json::parse(ConfigText(linear))["rope_scaling"] ==
+        Json({{"type", "linear"}, {"factor", 2.0}}));
   for (const HuggingFaceConfig& config : configs) {
     INFO(ConfigText(config));
     CHECK(Parse(Json::parse(ConfigText(config))) == config);

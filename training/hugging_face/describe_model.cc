@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "oneflow_core/base/status.h"
 #include "oneflow_core/model/block_lists.h"
+#include "oneflow_core/model/decoder.h"
 #include "oneflow_core/model/model.h"
 #include "oneflow_core/tensor/shape.h"
 #include "training/hugging_face/compare_graphs.h"
@@ -99,8 +100,7 @@ absl::StatusOr<proto::Model> ReadGptGraph(const proto::Graph& graph, const Graph
 // Where the frequencies of rotary positions come from.
 void ReadFrequencies(const GraphFacts& facts, const std::string& rotary, proto::Model* model) {
   const int64_t rotated = facts.Attr(rotary, "rotated").i();
-  model->set_rotary_share(
-      rotated > 0 ? static_cast<double>(rotated) / static_cast<double>(model->head_dim()) : 1);
+  model->set_rotary_share(rotated > 0 ? RotaryShare(rotated, model->head_dim()) : 1);
   model->set_theta(facts.Attr(rotary, "theta").f());
   proto::RopeScaling& scaling = *model->mutable_rope_scaling();
   const double factor = facts.Attr(rotary, "scale_factor").f();

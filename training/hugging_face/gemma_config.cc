@@ -12,6 +12,8 @@ namespace oneflow {
 namespace {
 
 constexpr double kGemmaTheta = 10000, kGemma3Theta = 1000000;
+constexpr const char *kAttentionCap = "attn_logit_softcapping",
+                     *kLogitCap = "final_logit_softcapping";
 constexpr char kGemma2Defaults[] = R"({"vocab_size":256000,"num_hidden_layers":26,
     "hidden_size":2304,"intermediate_size":9216,"num_attention_heads":8,"num_key_value_heads":4,
     "head_dim":256,"max_position_embeddings":8192,"rms_norm_eps":1e-6,"tie_word_embeddings":true,
@@ -29,8 +31,14 @@ std::vector<bool> WindowsBut(size_t layers, size_t period) {
   return windows;
 }
 
-void ReadCap(ConfigFields& fields, const char* key, double* cap) {
-  *cap = fields.Has(key) ? fields.Number(key) : 0;
+double ReadCap(ConfigFields& fields, const char* key) {
+  const double cap = fields.Has(key) ? fields.Number(key) : 0;
+  if (fields.Has(key) && cap == 0) fields.Refuse(key, "is not above 0", "write null for no cap");
+  return cap;
+}
+
+ModelType::Json CapJson(double cap) {
+  return cap > 0 ? ModelType::Json(cap) : ModelType::Json(nullptr);
 }
 
 void ReadGemma(ConfigFields& fields, proto::Model& model) {
@@ -40,11 +48,7 @@ void ReadGemma(ConfigFields& fields, proto::Model& model) {
   const double scalar = fields.Number("query_pre_attn_scalar");
   if (scalar <= 0) fields.Refuse("query_pre_attn_scalar", "is not above 0");
   model.set_attention_scale(1 / std::sqrt(scalar));
-  double cap = 0;
-  ReadCap(fields, "attn_logit_softcapping", &cap);
-  model.set_attention_cap(cap);
-  ReadCap(fields, "final_logit_softcapping", &cap);
-  model.set_logit_cap(cap);
+  model.set_logit_cap(ReadCap(fields, kLogitCap));
   ReadAttentionBias(fields, model);
   fields.Require("hidden_activation", "gelu_pytorch_tanh");
   fields.Require("use_bidirectional_attention", false);
@@ -53,6 +57,7 @@ void ReadGemma(ConfigFields& fields, proto::Model& model) {
 void ReadGemma2(ConfigFields& fields, HuggingFaceConfig& config) {
   proto::Model& model = config.model;
   ReadGemma(fields, model);
+  model.set_attention_cap(ReadCap(fields, kAttentionCap));
   ReadRotary(fields, kGemmaTheta, model);
   std::vector<proto::Model> own = ListOwnNumbers(model);
   std::vector<bool> windows = WindowsBut(own.size(), 2);
@@ -64,10 +69,15 @@ void ReadGemma2(ConfigFields& fields, HuggingFaceConfig& config) {
   SetBlocks(own, &model);
 }
 
-// Layers with a window have their own theta, and no scaling.
+// Layers with a window have their own theta, and no scaling. Releases of transformers have a cap of
+// attention in the configuration, and compute without it.
 void ReadGemma3(ConfigFields& fields, HuggingFaceConfig& config) {
   proto::Model& model = config.model;
   ReadGemma(fields, model);
+  if (config.model_type == "gemma3" && fields.Has(kLogitCap)) {
+    fields.Refuse(kLogitCap, "is not read by the class for text and images of transformers",
+                  "use the text part, a gemma3_text");
+  }
   model.set_qk_norm(true);
   proto::Model local = model;
   ReadRotary(fields, kGemma3Theta, model, "full_attention");
@@ -85,29 +95,29 @@ void ReadGemma3(ConfigFields& fields, HuggingFaceConfig& config) {
 }
 
 void WriteGemma(const proto::Model& model, ModelType::Json& json) {
-  const auto cap = [](double value) {
-    return value > 0 ? ModelType::Json(value) : ModelType::Json(nullptr);
-  };
   json["hidden_activation"] = "gelu_pytorch_tanh";
   WriteSizes(model, json);
   const double scale = model.attention_scale();
   // Releases 5 of transformers take whole numbers alone.
   json["query_pre_attn_scalar"] = scale > 0 ? std::llround(1 / (scale * scale)) : model.head_dim();
-  json["attn_logit_softcapping"] = cap(model.attention_cap());
-  json["final_logit_softcapping"] = cap(model.logit_cap());
+  json[kLogitCap] = CapJson(model.logit_cap());
   json["attention_bias"] = model.qkv_bias() && model.proj_bias();
   WriteWindows(model, json);
 }
 
 void WriteGemma2(const HuggingFaceConfig& config, ModelType::Json& json) {
   WriteGemma(config.model, json);
+  json[kAttentionCap] = CapJson(config.model.attention_cap());
   WriteRotary(config.model, json);
 }
 
 void WriteGemma3(const HuggingFaceConfig& config, ModelType::Json& json) {
   WriteGemma(config.model, json);
-  WriteRotary(FindBlock(config.model, false), json);
-  json["rope_local_base_freq"] = FindBlock(config.model, true).theta();
+  const proto::Model full = FindBlock(config.model, false), local = FindBlock(config.model, true);
+  WriteRotary(full, json);
+  json["rope_local_base_freq"] = local.theta();
+  // Which releases 4 of transformers cannot have.
+  if (local.rope_scaling().factor() > 0) json["rope_parameters"] = RopeParametersJson(full, local);
 }
 
 }  // namespace

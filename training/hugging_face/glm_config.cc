@@ -21,10 +21,17 @@ int64_t ReadCount(ConfigFields& fields, const char* key, int64_t otherwise) {
 void ReadShare(ConfigFields& fields, proto::Model& model) {
   constexpr const char *kShare = "partial_rotary_factor", *kParameters = "rope_parameters";
   model.set_rotary_share(fields.Number(kShare, kGlmShare));
+  if (fields.Contains(kShare) && !fields.Has(kShare)) {
+    fields.Refuse(kShare, "is null, which is all of a head in some releases of transformers");
+  }
   const ModelType::Json* const rope = fields.Find(kParameters);
   if (!fields.Has(kShare) && rope != nullptr && rope->is_object()) {
     ConfigFields inside = fields.Inside(kParameters, *rope);
     model.set_rotary_share(inside.Number(kShare, kGlmShare));
+    if (fields.Has("rope_scaling") && model.rotary_share() != kGlmShare) {
+      inside.Refuse(kShare, "is not read beside \"rope_scaling\" by releases of transformers",
+                    "write it beside these two");
+    }
     fields.Keep(inside.status());
   }
   if (model.rotary_share() <= 0 || model.rotary_share() > 1) {
@@ -54,15 +61,12 @@ void ReadGlm4Moe(ConfigFields& fields, HuggingFaceConfig& config) {
   std::vector<proto::Model> own = ListOwnNumbers(model);
   const auto dense = static_cast<size_t>(ReadCount(fields, kDense, 1));
   if (dense >= own.size()) fields.Refuse(kDense, "leaves no layer with experts");
-  for (size_t i = 0; i < dense && i < own.size(); ++i) {
-    own[i].set_inner(dense_inner);
-    own[i].set_experts(0);
-  }
+  for (size_t i = 0; i < dense && i < own.size(); ++i) SetDense(dense_inner, own[i]);
   SetBlocks(own, &model);
 }
 
 void WriteGlm4Moe(const HuggingFaceConfig& config, ModelType::Json& json) {
-  const proto::Model& m = config.model;
+  const proto::Model m = FindMixture(config.model);
   json["hidden_act"] = "silu";
   WriteSizes(m, json);
   WriteRotary(m, json);
@@ -77,8 +81,8 @@ void WriteGlm4Moe(const HuggingFaceConfig& config, ModelType::Json& json) {
   json["routed_scaling_factor"] = m.routed_scale();
   json["n_group"] = 1;
   json["topk_group"] = 1;
-  json["num_nextn_predict_layers"] = 0;
-  const std::vector<proto::Model> blocks = ListBlocks(m);
+  json["num_nextn_predict_layers"] = config.further_blocks;
+  const std::vector<proto::Model> blocks = ListBlocks(config.model);
   int64_t dense = 0;
   while (dense < static_cast<int64_t>(blocks.size()) && blocks[dense].experts() == 0) ++dense;
   json["first_k_dense_replace"] = dense;
@@ -91,8 +95,10 @@ std::vector<ModelType> GlmTypes() {
   return {{.name = "glm4_moe",
            .architecture = "Glm4MoeForCausalLM",
            .family = "glm",
-           .defaults = R"({"max_position_embeddings":131072,"rms_norm_eps":1e-5,
-             "num_key_value_heads":8})",
+           .defaults = R"({"vocab_size":151552,"num_hidden_layers":46,"hidden_size":4096,
+             "intermediate_size":10944,"num_attention_heads":96,"num_key_value_heads":8,
+             "max_position_embeddings":131072,"rms_norm_eps":1e-5,"moe_intermediate_size":1408,
+             "n_routed_experts":128,"num_experts_per_tok":8})",
            .read = ReadGlm4Moe,
            .write = WriteGlm4Moe,
            .files = Glm4MoeFiles}};

@@ -14,6 +14,8 @@ namespace {
 using LlamaJson = ModelType::Json;
 
 constexpr double kLlamaTheta = 10000, kMixtralTheta = 1000000, kSmolTheta = 2000000;
+// Its default differs between releases of transformers.
+constexpr const char* kWindow = "sliding_window";
 
 // The layers whose attention is limited to a window: those of `windows`, but for what "layer_types"
 // says. `uses`: the model looks at windows at all.
@@ -24,8 +26,6 @@ void ReadLlamaWindows(ConfigFields& fields, bool uses, std::vector<bool> windows
   if (listed && !uses) {
     return fields.Refuse("layer_types", "has windows that the model does not use");
   }
-  // Its default differs between releases of transformers.
-  constexpr const char* kWindow = "sliding_window";
   if (!fields.Contains(kWindow)) return fields.Refuse(kWindow, "is missing");
   if (!fields.Has(kWindow)) return;
   const int64_t window = fields.Size(kWindow);
@@ -60,16 +60,23 @@ void WriteLlama(const HuggingFaceConfig& config, LlamaJson& json) {
   json["attention_bias"] = config.model.qkv_bias() && config.model.proj_bias();
 }
 
-// All layers have a window, or none.
-void ReadMistralWindow(ConfigFields& fields, proto::Model& model) {
-  std::vector<proto::Model> own = ListOwnNumbers(model);
-  ReadLlamaWindows(fields, true, std::vector<bool>(own.size(), true), own);
-  SetBlocks(own, &model);
+// All layers have a window, or none, in classes of transformers that do not read "layer_types".
+void ReadWindowOfAll(ConfigFields& fields, bool uses, proto::Model& model) {
+  if (uses && !fields.Contains(kWindow)) return fields.Refuse(kWindow, "is missing");
+  if (uses && fields.Has(kWindow)) model.set_window(fields.Size(kWindow));
+  const std::vector<bool> windows(ListOwnNumbers(model).size(), model.window() > 0);
+  std::vector<bool> listed = windows;
+  if (ReadLayerTypes(fields, listed) && listed != windows) {
+    fields.Refuse("layer_types",
+                  model.window() > 0
+                      ? "does not list all layers, and this type has \"sliding_window\" in all"
+                      : "has windows that the model does not use");
+  }
 }
 
 void ReadMistral(ConfigFields& fields, HuggingFaceConfig& config) {
   ReadLikeLlama(fields, kLlamaTheta, config.model);
-  ReadMistralWindow(fields, config.model);
+  ReadWindowOfAll(fields, true, config.model);
   fields.Require("attention_bias", false);
 }
 
@@ -82,7 +89,7 @@ void ReadMixtral(ConfigFields& fields, HuggingFaceConfig& config) {
   ReadLikeLlama(fields, kMixtralTheta, config.model);
   ReadMixtureSizes(fields, "num_local_experts", config.model);
   fields.Require("router_jitter_noise", 0);
-  ReadMistralWindow(fields, config.model);
+  ReadWindowOfAll(fields, true, config.model);
   fields.Require("attention_bias", false);
 }
 
@@ -137,42 +144,64 @@ void WriteQwen3(const HuggingFaceConfig& config, LlamaJson& json) {
   json["attention_bias"] = config.model.qkv_bias() && config.model.proj_bias();
 }
 
+// Which layers have one MLP: those of a list, and all but each `step`-th.
+std::vector<bool> ReadDenseLayers(ConfigFields& fields, size_t layers) {
+  constexpr const char* kList = "mlp_only_layers";
+  const auto step = static_cast<size_t>(fields.Size("decoder_sparse_step", 1));
+  std::vector<bool> dense(layers);
+  for (size_t i = 0; i < layers; ++i) dense[i] = (i + 1) % step != 0;
+  const LlamaJson* const list = fields.Find(kList);
+  for (const LlamaJson& layer : list == nullptr ? LlamaJson::array() : *list) {
+    if (!list->is_array() || !layer.is_number_unsigned()) {
+      fields.Refuse(kList, "is no list of layers");
+      break;
+    }
+    if (layer < layers) dense[layer.get<size_t>()] = true;
+  }
+  if (std::find(dense.begin(), dense.end(), false) == dense.end()) {
+    fields.Refuse(fields.Has(kList) ? kList : "decoder_sparse_step", "leaves no layer with experts",
+                  "use a config.json of type qwen3");
+  }
+  return dense;
+}
+
 void ReadQwen3Moe(ConfigFields& fields, HuggingFaceConfig& config) {
   proto::Model& model = config.model;
   ReadLikeLlama(fields, kLlamaTheta, model);
+  const int64_t dense_inner = model.inner();
   model.set_inner(fields.Size("moe_intermediate_size"));
   ReadMixtureSizes(fields, "num_experts", model);
   model.set_norm_topk_prob(fields.Bool("norm_topk_prob", false));
-  const std::string hint = "use a model with experts in every layer";
-  if (fields.Size("decoder_sparse_step", 1) != 1) {
-    fields.Refuse("decoder_sparse_step", "is not supported: some layers would have no experts",
-                  hint);
-  }
-  if (const LlamaJson* dense = fields.Find("mlp_only_layers");
-      dense != nullptr && !dense->empty()) {
-    fields.Refuse("mlp_only_layers", "is not supported: these layers would have no experts", hint);
-  }
   ReadAttentionBias(fields, model);
   model.set_qk_norm(true);
   // Its windows are those of all layers, whatever "max_window_layers" says.
+  ReadWindowOfAll(fields, fields.Bool("use_sliding_window", false), model);
   std::vector<proto::Model> own = ListOwnNumbers(model);
-  const bool uses = fields.Bool("use_sliding_window", false);
-  ReadLlamaWindows(fields, uses, std::vector<bool>(own.size(), uses), own);
+  const std::vector<bool> dense = ReadDenseLayers(fields, own.size());
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (dense[i]) SetDense(dense_inner, own[i]);
+  }
   SetBlocks(own, &model);
 }
 
 void WriteQwen3Moe(const HuggingFaceConfig& config, LlamaJson& json) {
-  const proto::Model& m = config.model;
+  const proto::Model m = FindMixture(config.model);
   WriteLikeLlama(m, json);
   json["attention_bias"] = m.qkv_bias() && m.proj_bias();
   json["num_experts_per_tok"] = m.experts_per_token();
   json["num_experts"] = m.experts();
   json["moe_intermediate_size"] = m.inner();
-  // The width of the MLP of a layer without experts; there is none. Published models say the same.
+  // The width of the MLP of a layer without experts; where there is none, as published models say.
   json["intermediate_size"] = m.experts_per_token() * m.inner();
   json["norm_topk_prob"] = m.norm_topk_prob();
   json["decoder_sparse_step"] = 1;
   json["mlp_only_layers"] = LlamaJson::array();
+  const std::vector<proto::Model> blocks = ListBlocks(config.model);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (blocks[i].experts() > 0) continue;
+    json["mlp_only_layers"].push_back(i);
+    json["intermediate_size"] = blocks[i].inner();
+  }
   json["use_sliding_window"] = m.window() > 0;
   json["sliding_window"] = WindowJson(m.window());
 }
@@ -273,8 +302,9 @@ std::vector<ModelType> LlamaTypes() {
           {.name = "smollm3",
            .architecture = "SmolLM3ForCausalLM",
            .family = "llama",
-           .defaults = R"({"max_position_embeddings":32768,"rms_norm_eps":1e-6,
-         "num_key_value_heads":4,"tie_word_embeddings":true})",
+           .defaults = R"({"vocab_size":128256,"num_hidden_layers":36,"hidden_size":2048,
+         "intermediate_size":11008,"num_attention_heads":16,"max_position_embeddings":32768,
+         "rms_norm_eps":1e-6,"num_key_value_heads":4,"tie_word_embeddings":true})",
            .read = ReadSmolLm3,
            .write = WriteSmolLm3,
            .files = LlamaFiles}};

@@ -117,6 +117,11 @@ TEST_CASE("MixtureTypes: keys as other releases of transformers write them") {
   const MixtureJson without = Drop(GptOss(), {"rope_scaling", "rope_theta"});
   CHECK(ParseMixture(Change(without, {{"rope_parameters", yarn}, {"swiglu_alpha", 1.702}})) == oss);
   CHECK(ParseMixture(without) == oss);  // the usual positions
+  // Keys that files leave out have the values of the class.
+  const MixtureJson few = {
+      {"model_type", "glm4_moe"}, {"rope_theta", 1e6}, {"attention_bias", true}, {"head_dim", 128}};
+  CHECK(ParseMixture(few).model.SerializeAsString() ==
+        ParseMixture(GlmAir()).model.SerializeAsString());
   CHECK(ParseMixture(Drop(GptOss(),
                           {"layer_types", "head_dim", "sliding_window", "attention_bias"})) == oss);
   const MixtureJson rope = {
@@ -125,6 +130,17 @@ TEST_CASE("MixtureTypes: keys as other releases of transformers write them") {
   CHECK(ParseMixture(Change(bare, {{"rope_parameters", rope}})) == glm);
   CHECK(ParseMixture(bare).model.theta() == 10000);
   CHECK(ParseMixture(bare).model.rotary_share() == 0.5);
+  CHECK_FALSE(
+      ParseHuggingFaceConfig(Change(bare, {{"partial_rotary_factor", nullptr}}).dump(), "x").ok());
+  const MixtureJson all = {{"rope_type", "default"}, {"partial_rotary_factor", 1.0}};
+  const MixtureJson beside = Change(bare, {{"rope_parameters", all}});
+  CHECK(ParseMixture(beside).model.rotary_share() == 1);
+  CHECK_FALSE(ParseHuggingFaceConfig(
+                  Change(beside, {{"rope_scaling", {{"rope_type", "default"}}}}).dump(), "x")
+                  .ok());
+  // A head of 128 turns 56 elements for any share that rounds down to them.
+  CHECK(ParseMixture(Change(bare, {{"partial_rotary_factor", 0.4375}})) ==
+        ParseMixture(Change(bare, {{"partial_rotary_factor", 0.4401}})));
 }
 
 TEST_CASE("MixtureTypes: what is written is read") {
@@ -211,8 +227,24 @@ TEST_CASE("MixtureTypes: a configuration of quantized weights says so no longer 
 
 TEST_CASE("MixtureTypes: further blocks are other parts of a GLM's files") {
   CHECK(FindOtherParts(ParseMixture(GlmAir())) == std::vector<std::string>{"layers.46."});
-  CHECK(FindOtherParts(ParseMixture(Change(GlmAir(), {{"num_nextn_predict_layers", 0}}))).empty());
+  CHECK(FindOtherParts(ParseMixture(Change(GlmAir(), {{"num_nextn_predict_layers", 0}}))).size() ==
+        1);
+  CHECK(FindOtherParts(ParseMixture(Change(GlmAir(), {{"num_nextn_predict_layers", 2}}))).size() ==
+        2);
   CHECK(FindOtherParts(ParseMixture(GptOss())).empty());
+  HuggingFaceConfig ahead = ParseMixture(GlmAir());
+  ahead.model.set_next_tokens(1), ahead.model.set_layers(3);
+  CHECK(FindOtherParts(ahead).empty());
+  const auto graph = BuildModelGraph(ahead, {.sequence = 16});
+  REQUIRE(graph.ok());
+  CHECK(DescribeModelGraph(*graph)->further_blocks == 1);
+  const FamilyFiles files = FindFiles(ahead);
+  for (const WantedVariable& variable : ListVariables(*graph)) {
+    INFO(variable.name);
+    int64_t block = 0;
+    CHECK(FindParts(files, variable.name, &block) != nullptr);
+    CHECK((block == 3) == variable.name.starts_with(kNextTokens));
+  }
 }
 
 TEST_CASE("MixtureTypes: an adapter's file has no part of a tensor") {

@@ -134,9 +134,10 @@ absl::StatusOr<HuggingFaceConfig> ParseHuggingFaceConfig(std::string_view text,
     return top.status();
   }
   Json filled = nested ? *top.Find(kTextConfig) : json;
-  // The head's tie may be said of the model with its other parts.
+  // The head's tie is that of the model with its other parts.
   constexpr const char* kTied = "tie_word_embeddings";
-  if (nested && top.Has(kTied) && !filled.contains(kTied)) filled[kTied] = *top.Find(kTied);
+  if (nested) filled.erase(kTied);
+  if (nested && top.Has(kTied)) filled[kTied] = *top.Find(kTied);
   const Json defaults = Json::parse(type->defaults);
   for (const auto& [key, value] : defaults.items()) {
     if (!filled.contains(key)) filled[key] = value;

@@ -30,8 +30,8 @@ struct HuggingFaceConfig {
   std::vector<int64_t> end_ids;  // tokens that end a text
   std::optional<int64_t> begin_id;
   std::string dtype;  // "f32", "bf16", "f16"; empty: not said
-  // Blocks behind the last that predict later tokens, of which files may have tensors. They are not
-  // read.
+  // Blocks behind the last that predict later tokens, of which files may have tensors. The model
+  // has the first if it has `next_tokens`.
   int64_t further_blocks = 0;
 
   bool is_gpt2() const { return model.family() == "gpt"; }

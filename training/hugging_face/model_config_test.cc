@@ -227,12 +227,25 @@ TEST_CASE("HuggingFaceConfig: experts") {
         "config.json: \"num_experts_per_tok\": 9 is more than the 8 experts");
   CHECK(Error(Mixtral(), {{"router_jitter_noise", 0.1}}) ==
         "config.json: \"router_jitter_noise\": 0.1 is not supported");
-  CHECK(Error(Qwen3Moe(), {{"decoder_sparse_step", 2}}) ==
-        "config.json: \"decoder_sparse_step\": 2 is not supported: some layers would have no "
-        "experts; use a model with experts in every layer");
-  CHECK(Error(Qwen3Moe(), {{"mlp_only_layers", {0, 3}}}) ==
-        "config.json: \"mlp_only_layers\": [0,3] is not supported: these layers would have no "
-        "experts; use a model with experts in every layer");
+  CHECK(Error(Qwen3Moe(), {{"mlp_only_layers", {0, -3}}}) ==
+        "config.json: \"mlp_only_layers\": [0,-3] is no list of layers");
+  CHECK(Error(Qwen3Moe(), {{"mlp_only_layers", 1}}) ==
+        "config.json: \"mlp_only_layers\": 1 is no list of layers");
+  CHECK(Error(Qwen3Moe(), {{"decoder_sparse_step", 64}}) ==
+        "config.json: \"decoder_sparse_step\": 64 leaves no layer with experts; use a config.json "
+        "of type qwen3");
+  // Some layers have one MLP.
+  const auto blocks = [](const Json& json) {
+    const HuggingFaceConfig config = Parse(json);
+    CHECK(Parse(Json::parse(ConfigText(config))) == config);
+    return FieldText(*FindRow(ModelRows(), "blocks"), config.model);
+  };
+  const Json dense = With(Qwen3Moe(), {{"num_hidden_layers", 4}, {"intermediate_size", 100}});
+  CHECK(blocks(With(dense, {{"decoder_sparse_step", 2}})) == "dense(inner=100 experts=0),mixture");
+  CHECK(blocks(With(dense, {{"mlp_only_layers", {0, 2, 70}}, {"decoder_sparse_step", 1}})) ==
+        "dense(inner=100 experts=0),mixture");
+  CHECK(blocks(With(dense, {{"mlp_only_layers", {1}}, {"decoder_sparse_step", 2}})) ==
+        "3*dense(inner=100 experts=0),mixture");
   CHECK_THAT(Error(With(Qwen3Moe(), {{"model_type", "qwen2_moe"}})),
              Catch::StartsWith("config.json: \"model_type\": \"qwen2_moe\" is not supported"));
 }
@@ -263,6 +276,19 @@ TEST_CASE("HuggingFaceConfig: windows") {
     CHECK(blocks(Parse(With(qwen, {{"layer_types", {full, sliding, full, sliding}}}))) ==
           "full,local(window=512)");
   }
+  // Classes of transformers whose layers are alike do not read the list.
+  const Json mixed = {"full_attention", "sliding_attention", "full_attention", "full_attention"};
+  for (const Json& json :
+       {With(Llama("mistral"), {{"sliding_window", 512}}),
+        With(Qwen3Moe(),
+             {{"num_hidden_layers", 4}, {"sliding_window", 5}, {"use_sliding_window", true}})}) {
+    CHECK_THAT(
+        Error(json, {{"layer_types", mixed}}),
+        Catch::EndsWith("does not list all layers, and this type has \"sliding_window\" in all"));
+    CHECK(Parse(With(json, {{"layer_types", Json(4, "sliding_attention")}})) == Parse(json));
+  }
+  CHECK_THAT(Error(Llama("mistral"), {{"layer_types", mixed}}),
+             Catch::EndsWith("has windows that the model does not use"));
   CHECK(Error(Llama(), {{"layer_types", {"full_attention"}}}) ==
         "config.json: \"layer_types\": [\"full_attention\"] is no list for 4 layers");
   const Json chunked = "chunked_attention";

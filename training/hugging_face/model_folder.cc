@@ -88,8 +88,8 @@ absl::Status CheckTensor(const ModelFolder::Entry& entry, const Dims& expected) 
   return absl::OkStatus();
 }
 
-// A tied model whose folder has the head, too.
-absl::Status CheckSame(const ModelFolder::Entry& embedding, const ModelFolder::Entry& head) {
+// True if two tensors of one shape have the same values.
+absl::StatusOr<bool> AreSame(const ModelFolder::Entry& embedding, const ModelFolder::Entry& head) {
   RETURN_IF_ERROR(CheckTensor(head, embedding.tensor->dims));
   const int64_t elements = Product(head.tensor->dims);
   std::vector<float> a(std::min<int64_t>(elements, kComparedElements)), b(a.size());
@@ -97,13 +97,19 @@ absl::Status CheckSame(const ModelFolder::Entry& embedding, const ModelFolder::E
     const size_t count = std::min<int64_t>(elements - first, a.size());
     RETURN_IF_ERROR(embedding.file->Read(*embedding.tensor, first, std::span(a).first(count)));
     RETURN_IF_ERROR(head.file->Read(*head.tensor, first, std::span(b).first(count)));
-    if (std::equal(a.begin(), a.begin() + count, b.begin())) continue;
-    return InputError(NameTensor(*head.file, *head.tensor),
-                      absl::StrCat("differs from ", Quoted(embedding.tensor->name),
-                                   ", and config.json says \"tie_word_embeddings\": true"),
-                      "write false there, or remove the tensor");
+    if (!std::equal(a.begin(), a.begin() + count, b.begin())) return false;
   }
-  return absl::OkStatus();
+  return true;
+}
+
+// A tied model whose folder has the head, too.
+absl::Status CheckSame(const ModelFolder::Entry& embedding, const ModelFolder::Entry& head) {
+  ASSIGN_OR_RETURN(const bool same, AreSame(embedding, head));
+  if (same) return absl::OkStatus();
+  return InputError(NameTensor(*head.file, *head.tensor),
+                    absl::StrCat("differs from ", Quoted(embedding.tensor->name),
+                                 ", and config.json says \"tie_word_embeddings\": true"),
+                    "write false there, or remove the tensor");
 }
 
 // The tensor of a part. Weights of all experts may be in MXFP4, [experts, out, in].
@@ -133,8 +139,12 @@ absl::StatusOr<MappedPart> FindTensor(const Tensors& tensors, const FilePart& pa
   return MappedPart{.part = part, .file = plain->second.file, .tensor = plain->second.tensor};
 }
 
+// No weights, or those of others again.
 bool IsIgnored(const FamilyFiles& files, std::string_view name) {
   int64_t block = 0;
+  for (const auto& [copy, original] : files.copies) {
+    if (VariableName(copy, files.blocks) == name) return true;
+  }
   return std::any_of(files.ignored.begin(), files.ignored.end(), [&](std::string_view pattern) {
     return MatchesPattern(pattern, name, &block);
   });
@@ -145,7 +155,8 @@ absl::Status CheckKnown(const ModelFolder& folder, const FamilyFiles& files, con
   const FileTensor* first = nullptr;
   int64_t more = 0;
   for (const auto& [name, entry] : tensors) {
-    if (used.contains(entry.tensor) || IsIgnored(files, name)) continue;
+    // GLM without shared experts has tensors of these, of no elements.
+    if (used.contains(entry.tensor) || IsIgnored(files, name) || entry.tensor->bytes == 0) continue;
     if (first == nullptr) {
       first = entry.tensor;
     } else {
@@ -267,10 +278,32 @@ std::vector<WantedVariable> ListVariables(const proto::Graph& graph) {
   return variables;
 }
 
-std::vector<std::string> NameOtherParts(const FamilyFiles& files, int64_t blocks, int64_t further) {
+std::vector<std::string> NameOtherParts(const FamilyFiles& files, int64_t read, int64_t further) {
   std::vector<std::string> parts(files.other_parts.begin(), files.other_parts.end());
-  for (int64_t i = 0; i < further; ++i) parts.push_back(VariableName(files.block, blocks + i));
+  for (int64_t i = read; i < further; ++i) {
+    parts.push_back(VariableName(files.block, files.blocks + i));
+  }
   return parts;
+}
+
+absl::StatusOr<std::string> WhyNoNextTokens(const ModelFolder& folder, const FamilyFiles& files,
+                                            bool tied) {
+  ASSIGN_OR_RETURN(const Tensors tensors, ListTensors(folder, files, tied, {}));
+  int64_t block = -1;
+  const VariableParts* const row =
+      FindParts(files, absl::StrCat(ToAbsl(kNextTokens), "norm_f.weight"), &block);
+  const std::string name = TensorName(row->parts[0], block);
+  if (!tensors.contains(name)) return "it has no tensor " + Quoted(FileName(files, name));
+  for (const auto& [copy, of] : files.copies) {
+    const auto a = tensors.find(VariableName(copy, files.blocks));
+    const auto b = tensors.find(tied ? files.embedding : of);
+    if (a == tensors.end() || b == tensors.end()) continue;
+    ASSIGN_OR_RETURN(const bool same, AreSame(b->second, a->second));
+    if (same) continue;
+    return absl::StrCat("its tensor ", Quoted(a->second.tensor->name), " differs from ",
+                        Quoted(b->second.tensor->name), ", which such a block shares here");
+  }
+  return "";
 }
 
 std::vector<std::string> ListOtherParts(const ModelFolder& folder, const FamilyFiles& files,

@@ -61,8 +61,12 @@ struct WantedVariable {
 std::vector<WantedVariable> ListVariables(const proto::Graph& graph);
 
 // How the names of the tensors of other parts of a model begin, without the prefix: parts for
-// images, and `further` blocks behind the first `blocks`.
-std::vector<std::string> NameOtherParts(const FamilyFiles& files, int64_t blocks, int64_t further);
+// images, and `further` blocks behind those of the model, but for the first `read`.
+std::vector<std::string> NameOtherParts(const FamilyFiles& files, int64_t read, int64_t further);
+// Why the block that predicts next tokens is not read from a folder, of a family that may have it:
+// it has no such tensors, or its copies of embedding and head are none. Empty: it is read.
+absl::StatusOr<std::string> WhyNoNextTokens(const ModelFolder& folder, const FamilyFiles& files,
+                                            bool tied);
 // The tensors of these parts: "437 tensors of vision_tower.".
 std::vector<std::string> ListOtherParts(const ModelFolder& folder, const FamilyFiles& files,
                                         std::span<const std::string> other_parts);

@@ -22,8 +22,10 @@ struct Candidate {
   std::vector<std::string> lost;  // numbers of the model that it does not have
 };
 
-std::optional<Candidate> TryType(const ModelType& type, const proto::Model& model) {
-  HuggingFaceConfig said = {.model_type = std::string(type.name), .model = model};
+std::optional<Candidate> TryType(const ModelType& type, const proto::Model& model,
+                                 int64_t further_blocks) {
+  HuggingFaceConfig said = {
+      .model_type = std::string(type.name), .model = model, .further_blocks = further_blocks};
   absl::StatusOr<HuggingFaceConfig> read = ParseHuggingFaceConfig(ConfigText(said), "config.json");
   if (!read.ok()) return std::nullopt;
   std::vector<std::string> lost = ListDifferences(model, read->model);
@@ -66,7 +68,7 @@ absl::StatusOr<HuggingFaceConfig> DescribeModelGraph(const proto::Graph& graph,
   }
   std::optional<Candidate> nearest;
   for (const ModelType* const type : types) {
-    std::optional<Candidate> candidate = TryType(*type, model);
+    std::optional<Candidate> candidate = TryType(*type, model, described.next_tokens());
     if (!candidate || (nearest && candidate->lost.size() >= nearest->lost.size())) continue;
     nearest = std::move(candidate);
     if (nearest->lost.empty()) return nearest->config;
@@ -82,12 +84,43 @@ absl::StatusOr<HuggingFaceConfig> DescribeModelGraph(const proto::Graph& graph,
                     kHint);
 }
 
-const FamilyFiles& FindFiles(const HuggingFaceConfig& config) {
-  return FindModelType(config.model_type)->files();
+FamilyFiles FindFiles(const HuggingFaceConfig& config) {
+  FamilyFiles files = FindModelType(config.model_type)->files();
+  files.blocks = config.model.layers();
+  return files;
 }
 
 std::vector<std::string> FindOtherParts(const HuggingFaceConfig& config) {
-  return NameOtherParts(FindFiles(config), config.model.layers(), config.further_blocks);
+  const FamilyFiles files = FindFiles(config);
+  // A config.json that says none may lie beside files that have one, which transformers ignores.
+  const int64_t least = files.block.empty() ? 0 : 1;
+  return NameOtherParts(files, config.model.next_tokens(), std::max(config.further_blocks, least));
+}
+
+absl::StatusOr<std::string> FindNextTokens(const ModelFolder& folder, HuggingFaceConfig* config) {
+  if (config->further_blocks == 0) return "its config.json has none";
+  ASSIGN_OR_RETURN(std::string why,
+                   WhyNoNextTokens(folder, FindFiles(*config), config->model.tied()));
+  config->model.set_next_tokens(why.empty() ? 1 : 0);
+  return why;
+}
+
+absl::StatusOr<HuggingFaceConfig> ChooseNextTokens(HuggingFaceConfig config,
+                                                   const proto::Model& said, const std::string& why,
+                                                   const std::string& folder, std::string* note) {
+  proto::Model& model = config.model;
+  if (said.next_tokens() > 0 && !why.empty()) {
+    return InputError("--next_tokens=1", "is not in " + folder + ": " + why, "leave it out");
+  }
+  if (said.has_next_tokens()) model.set_next_tokens(said.next_tokens());
+  if (model.next_tokens() > 0) {
+    *note =
+        absl::StrCat(folder, ": the block of next tokens, layer ", model.layers(),
+                     ", is imported; it acts in training alone (--next_tokens=0 leaves it out)");
+  } else if (config.further_blocks > 0 && !why.empty()) {
+    *note = absl::StrCat(folder, ": the block of next tokens is not imported: ", why);
+  }
+  return config;
 }
 
 absl::StatusOr<std::vector<MappedVariable>> MapModel(const ModelFolder& folder,
@@ -116,7 +149,7 @@ ModelNotes MakeNotes(const HuggingFaceConfig& config,
                       .positions = config.model.sequence(),
                       .end_ids = config.end_ids,
                       .begin_id = config.begin_id};
-  const FamilyFiles& files = FindFiles(config);
+  const FamilyFiles files = FindFiles(config);
   for (const MappedVariable& variable : variables) {
     int64_t block = -1;
     FindParts(files, variable.name, &block);

@@ -42,10 +42,18 @@ absl::StatusOr<HuggingFaceConfig> DescribeModelGraph(const proto::Graph& graph,
 absl::StatusOr<proto::Model> DescribeModel(const proto::Graph& graph);
 
 // The table of the tensors of a model's files.
-const FamilyFiles& FindFiles(const HuggingFaceConfig& config);
+FamilyFiles FindFiles(const HuggingFaceConfig& config);
 
 // NameOtherParts of a model's files.
 std::vector<std::string> FindOtherParts(const HuggingFaceConfig& config);
+
+// Gives the model the block of next tokens if the folder has it; returns why not, or "".
+absl::StatusOr<std::string> FindNextTokens(const ModelFolder& folder, HuggingFaceConfig* config);
+// The configuration of a folder with or without that block, as `said` has it; `note` becomes a line
+// that says which. `why`: of FindNextTokens. An input error where it is asked for and not there.
+absl::StatusOr<HuggingFaceConfig> ChooseNextTokens(HuggingFaceConfig config,
+                                                   const proto::Model& said, const std::string& why,
+                                                   const std::string& folder, std::string* note);
 
 // MapVariables of the variables of the model's graph.
 absl::StatusOr<std::vector<MappedVariable>> MapModel(const ModelFolder& folder,

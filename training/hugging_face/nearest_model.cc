@@ -138,8 +138,7 @@ void ChangeRotary(Approach& s) {
   Architecture& a = s.a;
   s.Change(a.positions != Positions::kRotary, PositionsText(a.positions) + ", here rotary ones",
            [&] { a.positions = Positions::kRotary, a.learned_rows = 0; });
-  const auto rotated = std::llround(a.rotary_share * static_cast<double>(a.head_dim));
-  s.Change(rotated % 2 != 0 || rotated == 0,
+  s.Change(static_cast<int64_t>(a.rotary_share * static_cast<double>(a.head_dim)) == 0,
            absl::StrFormat("rotary positions of %g %% of a head, here of all of it",
                            100 * a.rotary_share),
            [&] { a.rotary_share = 1; });

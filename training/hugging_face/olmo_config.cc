@@ -11,7 +11,8 @@ namespace {
 
 constexpr double kOlmo2Theta = 10000, kOlmo3Theta = 500000;
 constexpr char kOlmoKeys[] =
-    R"({"max_position_embeddings":2048,"rms_norm_eps":1e-5,"num_key_value_heads":null,
+    R"({"vocab_size":50304,"num_hidden_layers":32,"hidden_size":4096,"intermediate_size":11008,
+          "num_attention_heads":32,"max_position_embeddings":2048,"rms_norm_eps":1e-5,"num_key_value_heads":null,
           "sliding_window":4096})";
 
 void ReadOlmo(ConfigFields& fields, proto::Model& model) {
@@ -25,14 +26,15 @@ void ReadOlmo2(ConfigFields& fields, HuggingFaceConfig& config) {
   ReadRotary(fields, kOlmo2Theta, config.model);
 }
 
-// Layers with a window have no scaling of rotary positions. Without "rope_parameters", releases of
-// transformers differ in their theta, unless it is that of published models.
+// Layers with a window have no scaling of rotary positions, and in releases 5 of transformers no
+// "rope_theta" but that of "rope_parameters". Without it, releases differ, unless theta is that of
+// published models.
 void ReadOlmo3(ConfigFields& fields, HuggingFaceConfig& config) {
   proto::Model& model = config.model;
   ReadOlmo(fields, model);
   proto::Model local = model;
   ReadRotary(fields, kOlmo3Theta, model, "full_attention");
-  const bool stated = ReadWindowRotary(fields, "rope_theta", model.theta(), local);
+  const bool stated = ReadWindowRotary(fields, "", kOlmo3Theta, local);
   if (!stated && model.theta() != kOlmo3Theta) {
     fields.Refuse("rope_theta", "is that of layers with a window in some releases of transformers",
                   "state it for both kinds of layers, in \"rope_parameters\"");
@@ -53,6 +55,11 @@ void WriteOlmo2(const HuggingFaceConfig& config, ModelType::Json& json) {
   json["hidden_act"] = "silu";
   WriteSizes(config.model, json);
   WriteRotary(config.model, json);
+  // Releases 4 of transformers take linear scaling alone, under its older name.
+  if (config.model.rope_scaling().kind() == proto::RopeScaling::LINEAR) {
+    const ModelType::Json scaling = json["rope_scaling"];
+    json["rope_scaling"] = {{"type", scaling["rope_type"]}, {"factor", scaling["factor"]}};
+  }
   json["attention_bias"] = config.model.qkv_bias() && config.model.proj_bias();
 }
 
@@ -62,16 +69,10 @@ void WriteOlmo3(const HuggingFaceConfig& config, ModelType::Json& json) {
   WriteRotary(full, json);
   WriteWindows(config.model, json);
   // Releases 5 of transformers read this, and releases 4 what is above.
-  const auto entry = [](const proto::Model& numbers) {
-    ModelType::Json object = RopeScalingJson(numbers.rope_scaling());
-    if (object.is_null()) object = {{"rope_type", "default"}};
-    object["rope_theta"] = numbers.theta();
-    return object;
-  };
   if (full.theta() != local.theta()) {  // which releases 4 cannot have
     for (const char* key : {"rope_theta", "rope_scaling"}) json.erase(key);
   }
-  json["rope_parameters"] = {{"full_attention", entry(full)}, {"sliding_attention", entry(local)}};
+  json["rope_parameters"] = RopeParametersJson(full, local);
 }
 
 }  // namespace

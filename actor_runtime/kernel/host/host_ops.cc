@@ -91,12 +91,28 @@ absl::StatusOr<Kernel> MakeSender(const KernelSetup& setup) {
   });
 }
 
-enum class TokenField { kTokens, kLabels, kNextLabels, kPositions, kDocuments, kDocumentLabels };
+// Those behind kPositions ask for documents. Next tokens are tokens, whether or not they count as
+// labels; next labels are the labels of next tokens.
+enum class TokenField {
+  kTokens,
+  kNextTokens,
+  kLabels,
+  kNextLabels,
+  kPositions,
+  kDocuments,
+  kDocumentLabels,
+  kNextDocumentLabels
+};
 
 constexpr std::pair<std::string_view, TokenField> kTokenFields[] = {
-    {"tokens", TokenField::kTokens},          {"labels", TokenField::kLabels},
-    {"next_labels", TokenField::kNextLabels}, {"positions", TokenField::kPositions},
-    {"documents", TokenField::kDocuments},    {"document_labels", TokenField::kDocumentLabels}};
+    {"tokens", TokenField::kTokens},
+    {"next_tokens", TokenField::kNextTokens},
+    {"labels", TokenField::kLabels},
+    {"next_labels", TokenField::kNextLabels},
+    {"positions", TokenField::kPositions},
+    {"documents", TokenField::kDocuments},
+    {"document_labels", TokenField::kDocumentLabels},
+    {"next_document_labels", TokenField::kNextDocumentLabels}};
 
 absl::StatusOr<TokenField> FindField(const KernelSetup& setup) {
   const std::string source = StringAttr(setup, "source");
@@ -104,7 +120,8 @@ absl::StatusOr<TokenField> FindField(const KernelSetup& setup) {
     if (name == source) return field;
   }
   return InputError(setup.name, "unknown source \"" + source + "\"",
-                    "use tokens, labels, next_labels, positions, documents or document_labels");
+                    "use tokens, next_tokens, labels, next_labels, positions, documents, "
+                    "document_labels or next_document_labels");
 }
 
 bool KnowsDocuments(const RunContext& run) { return run.end_of_text >= 0 || run.marks_documents; }
@@ -150,6 +167,14 @@ struct TokenRows {
     return absl::OkStatus();
   }
 
+  // The label of the token behind token j. The last token of a sample has none, nor has one behind
+  // which another document begins.
+  int32_t NextLabel(const RunContext& run, size_t j) const {
+    const bool within = field == TokenField::kNextDocumentLabels;
+    if (j + 2 >= row.size() || (within && Parts(run, row[j], row[j + 1]))) return -1;
+    return within ? LabelWithin(run, row[j + 1], row[j + 2]) : LabelFrom(row[j + 2]);
+  }
+
   // The tokens of `row`, but the last, become what is asked for.
   void ReplaceTokens(const RunContext& run) {
     const bool apart = KnowsDocuments(run);
@@ -158,11 +183,10 @@ struct TokenRows {
       const int32_t token = row[j], next = row[j + 1];
       switch (field) {
         case TokenField::kTokens: row[j] = TokenId(token); break;
+        case TokenField::kNextTokens: row[j] = TokenId(next); break;
         case TokenField::kLabels: row[j] = LabelFrom(next); break;
-        // The last token of a sample has none.
         case TokenField::kNextLabels:
-          row[j] = j + 2 < row.size() ? LabelFrom(row[j + 2]) : -1;
-          break;
+        case TokenField::kNextDocumentLabels: row[j] = NextLabel(run, j); break;
         case TokenField::kPositions: row[j] = position; break;
         case TokenField::kDocuments: row[j] = document; break;
         case TokenField::kDocumentLabels: row[j] = LabelWithin(run, token, next); break;
@@ -188,21 +212,21 @@ absl::StatusOr<std::vector<int32_t>> FindPositions(const KernelSetup& setup, con
 // The state of load_counts: of which parts of a step's samples it counts labels.
 struct LabelCounter {
   int64_t first = 0, size = 0, parts = 1;
-  bool documents = false;
-  std::vector<int32_t> row;  // as TokenRows has it
+  TokenRows rows;
 
   absl::Status Count(const RunContext& run, int64_t step, double* counts) {
     if (run.tokens == nullptr) return InputError("load_counts", "this run was given no data");
-    if (documents) RETURN_IF_ERROR(CheckKnowsDocuments("load_counts", run));
+    if (rows.field > TokenField::kPositions) {
+      RETURN_IF_ERROR(CheckKnowsDocuments("load_counts", run));
+    }
     const int64_t samples = run.micro_batches * run.micro_batch_size;
     for (int64_t part = first; part < first + size; ++part) {
       int64_t labels = 0;
       for (int64_t s = samples * part / parts; s < samples * (part + 1) / parts; ++s) {
-        RETURN_IF_ERROR(run.tokens->Sample(run.first_step + step, s, row));
-        for (size_t j = 0; j + 1 < row.size(); ++j) {
-          const int32_t next = row[j + 1];
-          labels += (documents ? LabelWithin(run, row[j], next) : LabelFrom(next)) >= 0 ? 1 : 0;
-        }
+        RETURN_IF_ERROR(run.tokens->Sample(run.first_step + step, s, rows.row));
+        rows.ReplaceTokens(run);
+        labels +=
+            std::count_if(rows.row.begin(), rows.row.end() - 1, [](int32_t x) { return x >= 0; });
       }
       *counts++ = static_cast<double>(labels);
     }
@@ -247,8 +271,11 @@ absl::StatusOr<Kernel> MakeLoadCounts(const KernelSetup& setup) {
   counter->first = port.slice.begin[0];
   counter->size = port.slice.size[0];
   counter->parts = port.dims[0];
-  counter->documents = BoolAttr(setup, "documents");
-  counter->row.resize(sequence + 1);
+  const bool next = BoolAttr(setup, "next");
+  counter->rows.field = BoolAttr(setup, "documents")
+                            ? (next ? TokenField::kNextDocumentLabels : TokenField::kDocumentLabels)
+                            : (next ? TokenField::kNextLabels : TokenField::kLabels);
+  counter->rows.row.resize(sequence + 1);
   return Kernel([counter](const KernelCall& call) {
     return counter->Count(*call.run, call.firing, call.output<double>(0));
   });

@@ -84,10 +84,12 @@ TEST_CASE("load_tokens: an end of text ends its document") {
   const Slice row = {{2, 0}, {1, 5}};
   CHECK(load("tokens", row) == Ids{4, 9, 9, 5, 6});
   CHECK(load("labels", row) == Ids{9, 9, 5, 6, 9});
+  CHECK(load("next_tokens", row) == Ids{9, 9, 5, 6, 9});
   CHECK(load("next_labels", row) == Ids{9, 5, 6, 9, -1});
   CHECK(load("positions", row) == Ids{0, 1, 0, 0, 1});
   CHECK(load("documents", row) == Ids{0, 0, 1, 2, 2});
   CHECK(load("document_labels", row) == Ids{9, -1, -1, 6, 9});
+  CHECK(load("next_document_labels", row) == Ids{-1, -1, -1, 9, -1});
   // A part of a row is that part of what the row gives.
   CHECK(load("positions", {{0, 2}, {2, 3}}) == Ids{0, 0, 1, 0, 0, 1});
 }
@@ -130,6 +132,8 @@ TEST_CASE("load_tokens: padding is a token and no label") {
     };
     CHECK(load("tokens") == std::vector<int32_t>{4, 9, 0, 0, 0});
     CHECK(load("labels") == std::vector<int32_t>{9, -1, -1, -1, -1});
+    CHECK(load("next_tokens") == std::vector<int32_t>{9, 0, 0, 0, 0});
+    CHECK(load("next_labels") == std::vector<int32_t>{-1, -1, -1, -1, -1});
     if (end_of_text < 0) continue;
     CHECK(load("document_labels") == std::vector<int32_t>{9, -1, -1, -1, -1});
   }
@@ -159,6 +163,9 @@ TEST_CASE("load_tokens: tokens say which begin documents and which do not count"
   CHECK(load("positions") == Ids{0, 1, 0, 1, 2});
   CHECK(load("documents") == Ids{0, 0, 1, 1, 1});
   CHECK(load("document_labels") == Ids{9, -1, 6, -1, -1});
+  CHECK(load("next_tokens") == Ids{9, 5, 6, 7, 0});
+  CHECK(load("next_labels") == Ids{-1, 6, -1, -1, -1});
+  CHECK(load("next_document_labels") == Ids{-1, -1, -1, -1, -1});
   // Also the token that ends a document does.
   run.end_of_text = 6;
   CHECK(load("positions") == Ids{0, 1, 0, 1, 0});
@@ -234,22 +241,25 @@ TEST_CASE("load_counts: exactly the labels that load_tokens gives") {
   for (const TokenSource* source :
        {static_cast<const TokenSource*>(&marked), static_cast<const TokenSource*>(&padded),
         static_cast<const TokenSource*>(&ends)}) {
-    for (const bool documents : {false, true}) {
+    for (const std::string field :
+         {"labels", "document_labels", "next_labels", "next_document_labels"}) {
+      const bool documents = field.ends_with("document_labels"), next = field.starts_with("next_");
       const RunContext run = {.micro_batch_size = 4,
                               .tokens = source,
                               .end_of_text = 9,
                               .marks_documents = source == &marked};
-      const KernelSetup setup = {
-          .kind = "load_counts",
-          .name = "count",
-          .attrs = {{"parts", int64_t{1}}, {"sequence", int64_t{5}}, {"documents", documents}},
-          .out = {{.dtype = DType::kF64, .dims = {1}, .slice = {{0}, {1}}}}};
-      const auto labels = CallSource<int32_t>(
-          *MakeLoadTokens(Tokens(documents ? "document_labels" : "labels", {{0, 0}, {4, 5}})), run,
-          0, 20);
+      const KernelSetup setup = {.kind = "load_counts",
+                                 .name = "count",
+                                 .attrs = {{"parts", int64_t{1}},
+                                           {"sequence", int64_t{5}},
+                                           {"documents", documents},
+                                           {"next", next}},
+                                 .out = {{.dtype = DType::kF64, .dims = {1}, .slice = {{0}, {1}}}}};
+      const auto labels =
+          CallSource<int32_t>(*MakeLoadTokens(Tokens(field, {{0, 0}, {4, 5}})), run, 0, 20);
       const auto count =
           std::count_if(labels.begin(), labels.end(), [](int32_t l) { return l >= 0; });
-      CHECK(count > 0);
+      CHECK((count > 0 || (next && source != &ends)));
       CHECK(CallSource<double>(*MakeLoadCounts(setup), run, 0, 1)[0] == static_cast<double>(count));
     }
   }
@@ -258,8 +268,8 @@ TEST_CASE("load_counts: exactly the labels that load_tokens gives") {
 TEST_CASE("load_tokens: mistakes") {
   const Slice full = {{0, 0}, {4, 5}};
   CHECK(MakeLoadTokens(Tokens("images", full)).status().message() ==
-        "images: unknown source \"images\"; use tokens, labels, next_labels, positions, documents "
-        "or document_labels");
+        "images: unknown source \"images\"; use tokens, next_tokens, labels, next_labels, "
+        "positions, documents, document_labels or next_document_labels");
   KernelSetup floats = Tokens("tokens", full);
   floats.out[0].dtype = DType::kF32;
   CHECK(MakeLoadTokens(floats).status().code() == absl::StatusCode::kInvalidArgument);

@@ -84,9 +84,7 @@ absl::StatusOr<Job> JobFromPlan(const proto::Plan& plan, const proto::Run& run,
   ASSIGN_OR_RETURN(job.model, DescribeModel(plan.graph()));
   job.recipe = plan.recipe();
   job.optimizer = plan.optimizer();
-  for (const Row& row : OptimizerRows()) {
-    if (HasField(row, run.optimizer())) CopyField(row, run.optimizer(), &job.optimizer);
-  }
+  CopyFields(OptimizerRows(), run.optimizer(), &job.optimizer);
   SetDefaults(OptimizerRows(), &job.optimizer);
   job.run = run;
   SetDefaults(RunRows(), &job.run);

@@ -33,6 +33,7 @@ absl::Status SearchLargest(const Arguments& args, const SearchSpec& spec,
     return InputError("--memory", "is missing: without it everything fits",
                       "give the capacity of a device, as --memory=80GB");
   }
+  RETURN_IF_ERROR(CheckBlocks(spec.source));
   const proto::Model model =
       FLAGS_graph.empty() ? args.file.model() : FindPresetModel(spec.source.graph);
   const std::vector<Growth> growths = ListGrowths(

@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "oneflow_core/base/status.h"
 #include "tools/oneflow/cli/flags.h"
 #include "tools/oneflow/cli/print.h"
+#include "tools/oneflow/cli/progress_printer.h"
 #include "tools/oneflow/model/new_folder.h"
 #include "training/files/durable.h"
 #include "training/hugging_face/adapter_config.h"
@@ -61,7 +63,8 @@ absl::StatusOr<LoadedAdapter> LoadAdapter(const CheckpointReader& reader, const 
   ASSIGN_OR_RETURN(const HuggingFaceConfig config,
                    DescribeModelGraph(RemoveAdapters(reader.graph())));
   int64_t block = -1;
-  const VariableParts* const row = FindParts(FindFiles(config), adapter.weight, &block);
+  const FamilyFiles files = FindFiles(config);
+  const VariableParts* const row = FindParts(files, adapter.weight, &block);
   if (row == nullptr) {
     return InputError("variable " + adapter.weight, "has no tensors in files of this family", "");
   }
@@ -111,6 +114,11 @@ absl::Status ExportAdapter(const CheckpointReader& reader, const HuggingFaceConf
                            .fan_in_fan_out = config.is_gpt2()};
   RETURN_IF_ERROR(WriteDurably(folder.path() + "/" + kAdapterConfig, AdapterConfigText(adapter)));
   RETURN_IF_ERROR(folder.Finish());
+  if (const auto taken = FindExpertTargets(FindFiles(config), list.targets); !taken.empty()) {
+    PrintNotice(absl::StrCat("warning: with releases 5 of transformers, peft 0.21 takes ",
+                             absl::StrJoin(taken, ", "),
+                             " for layers of experts, and loads no adapters of them: use --merge"));
+  }
   const std::string dtype(Name(type));
   return Print(
       absl::StrCat(out, ": adapter of rank ", graph.lora().rank(), " of ", config.model_type, ", ",

@@ -89,6 +89,7 @@ struct ExportPlan {
   std::vector<PlannedPart> parts;
   size_t tensors = 0;
   int64_t bytes = 0;
+  bool no_next_tokens = false;  // the block that predicts them is left out
 };
 
 // The types of tensors.
@@ -105,12 +106,16 @@ struct ExportTypes {
 // Tensors in the order of the graph; a shard ends before it has more than `shard_bytes`.
 absl::StatusOr<ExportPlan> PlanExport(const proto::Graph& graph, const HuggingFaceConfig& config,
                                       const ExportTypes& types, int64_t shard_bytes) {
-  const FamilyFiles& files = FindFiles(config);
+  const FamilyFiles files = FindFiles(config);
   ExportPlan plan;
   std::map<std::string, PlannedPart> planned;  // by the name of the tensor: parts may share one
   for (const WantedVariable& wanted : ListVariables(graph)) {
     int64_t block = -1;
     const VariableParts* const row = FindParts(files, wanted.name, &block);
+    if (row == nullptr && wanted.name.starts_with(kNextTokens)) {
+      plan.no_next_tokens = true;
+      continue;
+    }
     if (row == nullptr) {
       return InputError("variable " + wanted.name, "has no tensors in files of this family");
     }
@@ -302,6 +307,10 @@ absl::Status Export(const Arguments& args) {
   config.dtype = std::string(Name(types.most));
   ASSIGN_OR_RETURN(ExportPlan plan, PlanExport(graph, config, types, shard_bytes));
   if (!reader->notes().dtype.empty()) WarnOfRounding(plan, imported);
+  if (plan.no_next_tokens) {
+    PrintNotice("the block of --next_tokens is left out: files of " + config.model_type +
+                " have none");
+  }
   ASSIGN_OR_RETURN(NewFolder folder, NewFolder::Make(out));
   RETURN_IF_ERROR(WriteModel(folder.path(), *reader, config, adapters, plan));
   RETURN_IF_ERROR(folder.Finish());

@@ -157,7 +157,12 @@ absl::Status Import(const Arguments& args) {
   const ModelNotes& notes = weights->notes();
   ASSIGN_OR_RETURN(const int64_t vocab, PaddedVocab(args, notes.vocab));
   const ModelGraphOptions options = {.sequence = said.sequence(), .vocab = vocab};
-  ASSIGN_OR_RETURN(const proto::Graph graph, BuildModelGraph(*read, options));
+  std::string note;
+  ASSIGN_OR_RETURN(
+      const HuggingFaceConfig config,
+      ChooseNextTokens(weights->config(), said, weights->no_next_tokens(), from, &note));
+  if (!note.empty()) PrintNotice(note);
+  ASSIGN_OR_RETURN(const proto::Graph graph, BuildModelGraph(config, options));
   std::vector<MappedVariable> variables;
   for (const WantedVariable& wanted : ListVariables(graph)) {
     ASSIGN_OR_RETURN(MappedVariable variable, weights->Find(wanted.name, wanted.dims));

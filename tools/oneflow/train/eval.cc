@@ -35,11 +35,13 @@ namespace {
 
 constexpr char kLoss[] = "softmax_cross_entropy";
 
-// Has the loss count its labels, so that padding is none. Returns the facts of the model.
+// Has the loss count its labels, so that padding is none. Returns the facts of the model. A loss
+// that only acts through its gradient is none here.
 absl::StatusOr<ModelFacts> CountLabels(proto::Graph* graph) {
   int losses = 0;
   for (proto::Op& op : *graph->mutable_op()) {
-    if (op.kind() != kLoss) continue;
+    const auto hidden = op.attr().find("gradient_only");
+    if (op.kind() != kLoss || (hidden != op.attr().end() && hidden->second.b())) continue;
     ++losses;
     (*op.mutable_attr())["ignore_negative"].set_b(true);
   }
