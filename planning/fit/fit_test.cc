@@ -80,6 +80,7 @@ TEST_CASE("fit: answers come in order, and what fits compiles") {
   CHECK(answer->plans.size() <= 3);
   for (const FoundPlan& plan : answer->plans) {
     CHECK(plan.bytes <= 8 << 20);
+    CHECK(plan.step_seconds > .95 * answer->plans[0].step_seconds);  // which is the best plan
     CHECK(
         MakePlan(question.spec.source, CandidateRequest(question.spec.given, plan.candidate)).ok());
   }
