@@ -24,6 +24,11 @@ namespace {
 class Lent final : public Communicator {
  public:
   explicit Lent(std::shared_ptr<FarCommunicator> of) : of_(std::move(of)) {}
+  // The network may end at this moment, which wakes workers.
+  ~Lent() override {
+    of_->Abort(absl::CancelledError("the network ends"));
+    of_->SetWake([](int) {});
+  }
   void SetWake(std::function<void(int)> wake) override { of_->SetWake(std::move(wake)); }
   void Enter(int member, const ExchangeEntry& entry) override { of_->Enter(member, entry); }
   Progress Poll(int member, ThreadPool* pool) override { return of_->Poll(member, pool); }

@@ -62,9 +62,10 @@ struct Runtime::Impl {
   WorkerTeam team;
   std::vector<std::vector<ActorStates>> states;  // by program, stream; initial between runs
   std::optional<Trace> trace;
-  // Changed only at rest; empty if the last ones cannot be used any more.
-  std::vector<std::unique_ptr<Communicator>> communicators;
   std::optional<Bus> bus;
+  // Changed only at rest; empty if the last ones cannot be used any more. Threads of the network
+  // wake workers through the bus until these are gone.
+  std::vector<std::unique_ptr<Communicator>> communicators;
   std::optional<RunBoard> board;
   bool synchronous = false;
   bool run_failed = false;             // control thread: the last run failed
