@@ -117,12 +117,21 @@ double LossScale(const Graph& graph, const Op& op, int64_t micro_batches) {
 // would be divided by that number, too.
 absl::Status CheckLosses(const Graph& graph) {
   int losses = 0;
-  const Op *ignores = nullptr, *hidden = nullptr;
+  const Op *ignores = nullptr, *hidden = nullptr, *counts_all = nullptr;
   for (const Op& op : graph.ops) {
     if (op.kind != "softmax_cross_entropy") continue;
     const bool reported = !AttrBool(op, "gradient_only");
     losses += reported ? 1 : 0;
-    if (AttrBool(op, "ignore_negative")) (reported ? ignores : hidden) = &op;
+    if (AttrBool(op, "ignore_negative")) {
+      (reported ? ignores : hidden) = &op;
+    } else if (!reported) {
+      counts_all = &op;
+    }
+  }
+  if (counts_all != nullptr && ignores != nullptr) {
+    return InputError(Where(*counts_all),
+                      "takes all labels, and the reported loss those that count",
+                      "give \"ignore_negative\" to both");
   }
   if (hidden != nullptr && ignores == nullptr) {
     return InputError(Where(*hidden), "ignores negative labels, and the reported loss does not",

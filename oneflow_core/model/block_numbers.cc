@@ -1,5 +1,6 @@
 #include "oneflow_core/model/block_numbers.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -20,7 +21,12 @@ absl::Status CheckPattern(const proto::Model& model) {
     if (!names.insert(name).second) {
       return InputError(where, "has two classes " + name, "give each a name of its own");
     }
-    if (found.contains(i) && !model.blocks().run().empty()) continue;
+    if (std::ranges::none_of(model.blocks().run(),
+                             [&](const auto& run) { return run.index() == i; })) {
+      return InputError(where, "has a class " + name + " that no run names",
+                        "add a run of it, or leave it out");
+    }
+    if (found.contains(i)) continue;
     return InputError(where, absl::StrCat("leaves no block of ", model.layers(), " for ", name),
                       "use more layers, or a pattern without it");
   }

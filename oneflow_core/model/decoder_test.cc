@@ -162,7 +162,7 @@ TEST_CASE("classes that a file names are those that blocks have") {
   said.mutable_blocks()->clear_run();
   said.mutable_blocks()->mutable_classes(1)->set_name("b");
   CHECK(CompleteModel(said).status().message() ==
-        "--blocks=none: leaves no block of 2 for a; use more layers, or a pattern without it");
+        "--blocks=none: has a class a that no run names; add a run of it, or leave it out");
 }
 
 TEST_CASE("patterns and numbers of decoders that do not fit are refused") {

@@ -156,7 +156,7 @@ class Finder {
     result.found.clear();
     answer_.plans.clear();
     if (kept.empty()) return CompileEstimated();
-    CompilePromising(&kept);
+    CompilePromising(options_.most_seconds - watch.Seconds(), &kept);
     const int64_t capacity = UsableBytes(question_.spec.given.cluster.device());
     const size_t simplest = FindSimplest(kept, capacity);
     best_is_written_ = simplest == 0;
@@ -174,8 +174,8 @@ class Finder {
 
   // The search may have had no time for what it estimates to be faster than all that it compiled:
   // the first of that which fits is compiled now.
-  void CompilePromising(std::vector<FoundPlan>* kept) {
-    const TimedPart part(options_.search_seconds, options_.stop);
+  void CompilePromising(double seconds, std::vector<FoundPlan>* kept) {
+    const TimedPart part(seconds, options_.stop);
     SearchSpec spec = question_.spec;
     spec.given.stop = part.token();
     const double fastest = kept->front().step_seconds;

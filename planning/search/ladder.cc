@@ -342,7 +342,7 @@ absl::Status Ladder::TellMix(size_t i, const GroupCosts& costs,
   if (MayRebalance(i)) RETURN_IF_ERROR(Rebalance(costs, gathers, capacity, &mix, &state));
   state.seconds = mix ? state.error * mix->step_seconds : kNever;
   *counts = mix ? mix->counts : fixed.empty() ? LeanestMix(costs, blocks) : fixed;
-  state.bytes = FindBytes(costs, *counts);
+  state.bytes = mix ? mix->bytes : FindBytes(costs, *counts);
   if (mix) return absl::OkStatus();
   if (fixed.empty()) state.candidate = WithPolicy(group, std::end(kPolicies)[-1], gathers);
   finding->too_large = {state.candidate, static_cast<int64_t>(state.bytes), /*bounded=*/false};

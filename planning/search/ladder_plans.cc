@@ -83,6 +83,7 @@ void Ladder::Tighten(size_t i, double needed, Finding* finding) {
   if (near && !last && !IsSame(leanest, state.candidate)) {
     state.candidate = std::move(leanest);
     state.leanest = state.tight = true;
+    state.least_seconds = std::min(state.least_seconds, state.bound);
     return;
   }
   finding->too_large = {state.candidate, static_cast<int64_t>(needed), /*bounded=*/false};
@@ -105,6 +106,7 @@ bool Ladder::TryNext(size_t i, double capacity, Finding* finding) {
     const bool slower = next.state.seconds > kGain * state.compiled;
     if (!slower && !IsSame(next.state.candidate, state.candidate)) {
       next.state.rung = Rung::kEstimated;
+      next.state.leanest = false;
       state = std::move(next.state);
       return true;
     }

@@ -131,8 +131,11 @@ class NextTokensTest(Case):
                         "--next_tokens=1", "--out=x", "--from=" + self.copy("glm4_moe", **config))
 
     def test_what_does_not_fit_is_refused(self):
-        self.refuse(['has no tensor "model.layers.2.eh_proj.weight", for variable mtp.of_label.weight'], "import", "--out=x",
-                    "--from=" + self.copy_block(lambda tensors: tensors.pop("model.layers.2.eh_proj.weight")))
+        lacking = self.copy_block(lambda tensors: tensors.pop("model.layers.2.eh_proj.weight"))
+        missing = 'has no tensor "model.layers.2.eh_proj.weight", for variable mtp.of_label.weight'
+        self.refuse(["--next_tokens=1", missing], "import", "--next_tokens=1", "--out=x", "--from=" + lacking)
+        self.assertIn("is not imported: ", told := self.run_here("import", "--out=without", "--from=" + lacking)[1])
+        self.assertIn(missing, told)
         self.refuse(['has tensor "model.layers.3.eh_proj.weight"', "which the model of config.json does not have"], "import", "--out=x",
                     "--from=" + self.copy_block(lambda tensors: tensors.update({"model.layers.3.eh_proj.weight": ("F32", [1], bytes(4))})))
 

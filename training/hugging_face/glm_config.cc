@@ -22,7 +22,8 @@ void ReadShare(ConfigFields& fields, proto::Model& model) {
   constexpr const char *kShare = "partial_rotary_factor", *kParameters = "rope_parameters";
   model.set_rotary_share(fields.Number(kShare, kGlmShare));
   if (fields.Contains(kShare) && !fields.Has(kShare)) {
-    fields.Refuse(kShare, "is null, which is all of a head in some releases of transformers");
+    fields.Refuse(kShare, "is null, which is all of a head in some releases of transformers",
+                  "write a number");
   }
   const ModelType::Json* const rope = fields.Find(kParameters);
   if (!fields.Has(kShare) && rope != nullptr && rope->is_object()) {

@@ -153,7 +153,7 @@ std::vector<bool> ReadDenseLayers(ConfigFields& fields, size_t layers) {
   const LlamaJson* const list = fields.Find(kList);
   for (const LlamaJson& layer : list == nullptr ? LlamaJson::array() : *list) {
     if (!list->is_array() || !layer.is_number_unsigned()) {
-      fields.Refuse(kList, "is no list of layers");
+      fields.Refuse(kList, "is no list of layers", "write their numbers, as in [0, 1]");
       break;
     }
     if (layer < layers) dense[layer.get<size_t>()] = true;

@@ -228,9 +228,11 @@ TEST_CASE("HuggingFaceConfig: experts") {
   CHECK(Error(Mixtral(), {{"router_jitter_noise", 0.1}}) ==
         "config.json: \"router_jitter_noise\": 0.1 is not supported");
   CHECK(Error(Qwen3Moe(), {{"mlp_only_layers", {0, -3}}}) ==
-        "config.json: \"mlp_only_layers\": [0,-3] is no list of layers");
+        "config.json: \"mlp_only_layers\": [0,-3] is no list of layers; write their numbers, as in "
+        "[0, 1]");
   CHECK(Error(Qwen3Moe(), {{"mlp_only_layers", 1}}) ==
-        "config.json: \"mlp_only_layers\": 1 is no list of layers");
+        "config.json: \"mlp_only_layers\": 1 is no list of layers; write their numbers, as in [0, "
+        "1]");
   CHECK(Error(Qwen3Moe(), {{"decoder_sparse_step", 64}}) ==
         "config.json: \"decoder_sparse_step\": 64 leaves no layer with experts; use a config.json "
         "of type qwen3");

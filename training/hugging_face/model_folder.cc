@@ -298,7 +298,8 @@ absl::StatusOr<std::string> WhyNoNextTokens(const ModelFolder& folder, const Fam
     const auto a = tensors.find(VariableName(copy, files.blocks));
     const auto b = tensors.find(tied ? files.embedding : of);
     if (a == tensors.end() || b == tensors.end()) continue;
-    ASSIGN_OR_RETURN(const bool same, AreSame(b->second, a->second));
+    const bool alike = a->second.tensor->dims == b->second.tensor->dims;
+    ASSIGN_OR_RETURN(const bool same, alike ? AreSame(b->second, a->second) : false);
     if (same) continue;
     return absl::StrCat("its tensor ", Quoted(a->second.tensor->name), " differs from ",
                         Quoted(b->second.tensor->name), ", which such a block shares here");

@@ -101,6 +101,13 @@ absl::StatusOr<std::string> FindNextTokens(const ModelFolder& folder, HuggingFac
   if (config->further_blocks == 0) return "its config.json has none";
   ASSIGN_OR_RETURN(std::string why,
                    WhyNoNextTokens(folder, FindFiles(*config), config->model.tied()));
+  if (why.empty()) {
+    HuggingFaceConfig with = *config;
+    with.model.set_next_tokens(1);
+    ASSIGN_OR_RETURN(const proto::Graph graph, BuildModelGraph(with, {}));
+    const absl::Status mapped = MapModel(folder, with, graph).status();
+    if (!mapped.ok()) why = std::string(mapped.message());
+  }
   config->model.set_next_tokens(why.empty() ? 1 : 0);
   return why;
 }
