@@ -31,8 +31,6 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMostKnownBytes = size_t{256} << 20;
 // Plans that a search keeps, of which those are taken that differ in more than a mix.
 constexpr int kKept = 8;
-// An estimate of a step that is so much of the fastest plan's is worth its compilation.
-constexpr double kPromises = 0.98;
 constexpr double kOwnSeconds = 600;  // of the asker's own plan
 // Seconds of a search, which is stopped by `stop`.
 constexpr double kNoEnd = 1e6;
@@ -156,7 +154,6 @@ class Finder {
     result.found.clear();
     answer_.plans.clear();
     if (kept.empty()) return CompileEstimated();
-    CompilePromising(options_.most_seconds - watch.Seconds(), &kept);
     const int64_t capacity = UsableBytes(question_.spec.given.cluster.device());
     const size_t simplest = FindSimplest(kept, capacity);
     best_is_written_ = simplest == 0;
@@ -170,25 +167,6 @@ class Finder {
     if (best_is_written_) answer_.best = std::move(result.best);
     result.best.Clear();
     return absl::OkStatus();
-  }
-
-  // The search may have had no time for what it estimates to be faster than all that it compiled:
-  // the first of that which fits is compiled now.
-  void CompilePromising(double seconds, std::vector<FoundPlan>* kept) {
-    const TimedPart part(seconds, options_.stop);
-    SearchSpec spec = question_.spec;
-    spec.given.stop = part.token();
-    const double fastest = kept->front().step_seconds;
-    for (const EstimatedPlan& estimate : answer_.search.estimates) {
-      if (part.Left() <= 0 || estimate.step_seconds >= kPromises * fastest) return;
-      Progress(EstimateText(estimate));
-      absl::StatusOr<CompiledPlan> compiled = CompileFitting(spec, estimate.candidate);
-      if (!compiled.ok()) continue;
-      if (compiled->found.step_seconds >= fastest) return;
-      kept->insert(kept->begin(), std::move(compiled->found));
-      answer_.search.best = std::move(compiled->plan);
-      return;
-    }
   }
 
   // The search ended with estimates alone: the best of them that fits is the answer.
